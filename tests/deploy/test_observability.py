@@ -29,7 +29,7 @@ METRIC_MODULES = [
     "headrace.gateway.timing.request_metrics",
     "headrace.gateway.timing.token_meter",
     "headrace.gateway.delivery.token_stream",
-    "headrace.gateway.delivery.self_placement",
+    "headrace.gateway.delivery.placement.self_placement",
     "headrace.gateway.access.limits.limiter",
     "headrace.gateway.access.limits.shared_budgets",
     "headrace.gateway.access.usage_book",

@@ -42,8 +42,8 @@ from headrace.gateway.console.fleet_report import FleetReport
 from headrace.gateway.console.fleet_routes import FleetRoutes
 from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.delivery.schedulers import Schedulers
-from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.delivery.placement.schedulers import Schedulers
+from headrace.gateway.delivery.placement.self_placement import SelfPlacement
 from headrace.gateway.filter.filters import Filters, read_filters
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers

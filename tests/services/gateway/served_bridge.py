@@ -44,6 +44,7 @@ class FakePipeline:
 
     def __init__(self, piece_count: int, piece_length: int) -> None:
         self.fleet = SimpleNamespace(find=self._model)
+        self.prepare = SimpleNamespace(completion=self._completion)
         self._count, self._length = piece_count, piece_length
 
     async def _model(self, name: str) -> ModelFacts:
@@ -51,7 +52,7 @@ class FakePipeline:
             raise ModelNotFound(f"model {name!r} does not exist", param="model")
         return MODEL
 
-    async def prepare_completion(
+    async def _completion(
         self, model: str, prompts: list[Any], special: bool | None, options: Options, envelope: Envelope
     ) -> Job:
         job = Job(envelope, MODEL, Vocabulary((), frozenset(), False, False), [[1]], options)

@@ -26,11 +26,12 @@ class Pipeline:
 
     def __init__(self) -> None:
         self.fleet = SimpleNamespace(find=self._find)
+        self.prepare = SimpleNamespace(completion=self._completion)
 
     async def _find(self, model: str) -> None:
         return
 
-    async def prepare_completion(self, *arguments: Any) -> Any:
+    async def _completion(self, *arguments: Any) -> Any:
         return SimpleNamespace(prompts=[[1]], envelope=arguments[-1])
 
     async def generate(self, job: Any) -> AsyncGenerator[Piece, None]:

@@ -1,57 +1,36 @@
-"""Path of a request through the platform: encode, check, ask the cache, generate, detokenize."""
+"""Path of a request through the platform: prepared, then generated, from the cache or on a worker."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
-from functools import partial
 
-from headrace.domain.conversation import Conversation
-from headrace.domain.deadline import Deadline
-from headrace.domain.ids import new_request_id
-from headrace.domain.message import Message
-from headrace.domain.to_encode import ConversationToEncode, TextToEncode
-from headrace.errors import ContentFiltered, InternalError, InvalidRequest, Unsupported
-from headrace.gateway.access.account import Account
-from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.errors import InternalError
 from headrace.gateway.chat.reading.answer_part import AnswerPart
-from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.guard import Guard
+from headrace.gateway.delivery.judge import Judge
+from headrace.gateway.delivery.placement.sequence_placement import Places
+from headrace.gateway.delivery.preparation import Preparation
 from headrace.gateway.delivery.prompt_encoder import PromptEncoder
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
-from headrace.gateway.delivery.sequence_placement import Places
-from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.streams.merged import merged
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.filter.answer_filter import AnswerFilter
-from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import Filters
-from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.job.job import Job, Options, check_prompt
-from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.job import Job
 from headrace.gateway.job.sequence_request import SequenceRequest
-from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.request_class import class_name
 from headrace.gateway.timing.request_record import RequestRecord
-from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
+from headrace.gateway.timing.stopwatch import DETOKENIZE, WAIT
 from headrace.service_clients.cache import CacheClient
 from headrace.service_clients.tokenizer import TokenizerClient
 from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.worker_pb2 import TokenDelta
 
-SEQUENCES_AT_ONCE = 128
-"""Most sequences of one embeddings request that are placed at once. The rest wait here instead of in the model's queue,
-where other requests wait too."""
-
-VERDICT_TOKENS = 32
-"""Most tokens that a guard may say."""
 HIDDEN_TOKEN_ID = -1
 """Number in place of every token id where a filter may hide its text."""
-Prompt = str | list[int]
 
 
 class Pipeline:
@@ -67,141 +46,13 @@ class Pipeline:
         filters: Filters | None = None,
     ) -> None:
         self.fleet = fleet
-        self._filters = filters or Filters()
         self.encoder = PromptEncoder(tokenizer, fleet)
+        self._filters = filters or Filters()
         self._settings = settings
         self._places = places
         self._responses = ResponseMemory(cache)
-        self._guard = Guard(self._verdict)
-
-    async def prepare_completion(
-        self,
-        model: str,
-        prompts: Sequence[Prompt],
-        add_special_tokens: bool | None,
-        options: Options,
-        envelope: Envelope,
-    ) -> Job:
-        """Encodes text prompts and checks the request. Raises HeadraceError."""
-        model_info = self.fleet.text_model(model)
-        rules = self._rules(envelope, options)
-        if not all(prompts):
-            raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
-
-        async def encode(prompt: Prompt) -> list[int]:
-            if not isinstance(prompt, str):
-                return prompt
-            limit = options.bound(model_info)
-            wanted = TextToEncode(model, prompt, add_special_tokens is not False, context_token_count=limit)
-            return (await self.encoder.encode(wanted, envelope.deadline)).token_ids
-
-        # What does not fit the model is refused before it is searched.
-        encoded = [await encode(prompt) for prompt in prompts]
-        for token_ids in encoded:
-            check_prompt(options.read_of(token_ids, model_info), model_info)
-        clean = [await self._clean_prompt(rules, prompt, "prompt") for prompt in prompts]
-        encoded = [
-            token_ids if new == prompt else await encode(new)
-            for token_ids, prompt, new in zip(encoded, prompts, clean, strict=True)
-        ]
-        said = _said(clean, rules)
-        for conversation in said:
-            await self._guard.check_input(rules.guard, conversation, envelope)
-        vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
-        allowed = options.allowing(vocabulary.eos_token_ids)
-        read = [options.read_of(prompt, model_info) for prompt in encoded]
-        job = Job(envelope, model_info, vocabulary, read, allowed, conversations=said, continues_prompt=True)
-        job.check()
-        envelope.record.stopwatch.lap(TOKENIZE)
-        return job
-
-    async def prepare_chat(self, model: str, conversation: Conversation, options: Options, envelope: Envelope) -> Job:
-        """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
-        model_info = self.fleet.text_model(model)
-        vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
-        if not vocabulary.has_chat_template:
-            raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
-        rules = self._rules(envelope, options)
-        # What does not fit the model is refused before it is searched.
-        field, limit = options.prompt_field, options.bound(model_info)
-        wanted = ConversationToEncode(model, conversation, limit)
-        encoded = await self.encoder.encode(wanted, envelope.deadline, field)
-        check_prompt(options.read_of(encoded.token_ids, model_info), model_info, field)
-        clean = await self._clean_conversation(rules, conversation)
-        if clean != conversation:
-            encoded = await self.encoder.encode(replace(wanted, conversation=clean), envelope.deadline, field)
-        await self._guard.check_input(rules.guard, clean, envelope)
-        style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
-        allowed = options.allowing(vocabulary.eos_token_ids).following(style)
-        limited = await self._limited(model, allowed, style, envelope.deadline)
-        read = options.read_of(encoded.token_ids, model_info)
-        job = Job(envelope, model_info, vocabulary, [read], limited, style, (clean,), clean.continue_final_message)
-        job.check()
-        envelope.record.stopwatch.lap(TOKENIZE)
-        return job
-
-    async def _limited(self, model: str, options: Options, style: AnswerStyle, deadline: Deadline) -> Options:
-        """Returns options that end the reasoning of a model that reasons where the client wants it to end."""
-        markers, most = style.vocabulary.answer_format, options.max_reasoning_token_count
-        if most is None or not markers.reasoning_end:
-            return options
-        start = "" if style.opens_reasoning else markers.reasoning_start
-        begin, end = [
-            tuple((await self.encoder.encode(TextToEncode(model, text, False), deadline)).token_ids) if text else ()
-            for text in (start, markers.reasoning_end)
-        ]
-        return options.limited(ReasoningBudget(most, begin, end))
-
-    async def prepare_embeddings(
-        self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope
-    ) -> EmbeddingJob:
-        """Encodes text inputs, truncates where allowed, checks the request, and reserves its tokens. Raises
-        HeadraceError."""
-        model_info = self.fleet.embedding_model(model)
-        options.check(model_info)
-        limit, special = options.limit(model_info), options.add_special_tokens
-        rules = self._filters.of(envelope.tenant.name)
-
-        async def encode(given: Prompt) -> list[int]:
-            given = await self._clean_prompt(rules, given, "input")
-            if not isinstance(given, str):
-                return given[:limit]
-            if not given:
-                raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
-            context = model_info.max_model_length if limit is None else None
-            try:
-                wanted = TextToEncode(model, given, special is not False, limit, context)
-                return (await self.encoder.encode(wanted, envelope.deadline)).token_ids
-            except InvalidRequest as error:
-                raise type(error)(error.message, param="input") from None
-
-        calls = [partial(encode, given) for given in inputs]
-        encoded = await joined(calls, SEQUENCES_AT_ONCE)
-        job = EmbeddingJob(envelope, model_info, encoded, options)
-        job.check()
-        envelope.record.stopwatch.lap(TOKENIZE)
-        envelope.record.prompt_token_count = job.token_count
-        await envelope.account.reserve(job.token_count, 0)
-        return job
-
-    def _rules(self, envelope: Envelope, options: Options) -> FilterRules:
-        """Returns the filter's rules for a request. Raises Unsupported for what would show what it hides."""
-        rules, sampling = self._filters.of(envelope.tenant.name), options.sampling
-        if rules.on_output and (sampling.logprob_count is not None or sampling.prompt_logprob_count is not None):
-            raise Unsupported("log-probabilities would show what the filter of this tenant hides", param="logprobs")
-        return rules
-
-    async def _clean_prompt(self, rules: FilterRules, prompt: Prompt, param: str) -> Prompt:
-        """Returns a prompt without findings. Raises ContentFiltered."""
-        return await self._filters.thread.run(len(prompt), 1, InputFilter(rules).prompt, prompt, param)
-
-    async def _clean_conversation(self, rules: FilterRules, conversation: Conversation) -> Conversation:
-        """Returns a conversation without findings. Raises ContentFiltered."""
-        if not rules.on_input:
-            return conversation
-        size = conversation.character_count, len(conversation.messages)
-        return await self._filters.thread.run(*size, InputFilter(rules).conversation, conversation)
+        self._guard = Guard(Judge(self.encoder, fleet, self._deltas).verdict)
+        self.prepare = Preparation(self.encoder, fleet, self._filters, self._guard)
 
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         """Yields the text of all sequences as it arrives, counted on the account of the request. Raises HeadraceError,
@@ -212,21 +63,6 @@ class Pipeline:
         pieces = merged([self._pieces(job, index, sequence) for index, sequence in enumerate(sequences)])
         counted, guard = accounted(job, sequences, pieces), self._filters.of(job.envelope.tenant.name).guard
         return counted if guard is None or not guard.on_output else self._guard.checked(guard, job, counted)
-
-    async def _verdict(self, model: str, conversation: Conversation, envelope: Envelope) -> str:
-        """Returns what a guard says of a conversation: at nobody's expense, without a filter, as likely as can be."""
-        own = replace(
-            envelope, request_id=new_request_id(envelope.request_id), account=Account(), record=RequestRecord()
-        )
-        encoded = await self.encoder.encode(ConversationToEncode(model, conversation), own.deadline)
-        vocabulary = await self.encoder.vocabulary(model, own.deadline)
-        options = Options(Sampling(temperature=0, seed=0), VERDICT_TOKENS)
-        job = Job(own, self.fleet.text_model(model), vocabulary, [encoded.token_ids], options)
-        job.check()
-        (sequence,) = job.sequences()
-        text = TextStream(sequence, vocabulary)
-        async with aclosing(self._deltas(sequence)) as deltas:
-            return "".join([text.push(delta).text async for delta in deltas])
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
@@ -274,13 +110,3 @@ def _filter(piece: Piece, answer_filter: AnswerFilter) -> None:
     piece.token_ids = [HIDDEN_TOKEN_ID] * len(piece.token_ids)
     if answer_filter.blocked_by:
         piece.finish_reason, piece.stop_reason = FinishReason.FINISH_REASON_CONTENT_FILTER, None
-
-
-def _said(prompts: Sequence[Prompt], rules: FilterRules) -> tuple[Conversation, ...]:
-    """Returns prompts as a guard reads them. Raises ContentFiltered for token ids, which it cannot read."""
-    if rules.guard is None:
-        return ()
-    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
-    if len(texts) < len(prompts):
-        raise ContentFiltered("the guard of this tenant reads text only: send the prompt as text", param="prompt")
-    return tuple(Conversation((Message("user", text),)) for text in texts)

@@ -15,7 +15,7 @@ from headrace.errors import (
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
-from headrace.gateway.delivery.sequence_placement import Placement, Places, queue_timeout
+from headrace.gateway.delivery.placement.sequence_placement import Placement, Places, queue_timeout
 from headrace.gateway.delivery.suspicion import Suspicion
 from headrace.gateway.delivery.translation import note_timings, without_known
 from headrace.gateway.fleet.fleet import Fleet

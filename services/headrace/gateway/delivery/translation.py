@@ -1,63 +1,10 @@
-"""Translates requests to messages, and shortens or joins messages."""
+"""Shortens, joins and reads the messages that carry tokens."""
 
 from collections.abc import Sequence
 
-from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.job.sequence_request import SequenceRequest
-from headrace.gateway.job.translation import to_sampling_params
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import WorkerTimings
-from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
-from headrace.v1.worker_pb2 import BatchMember, TokenDelta
-
-
-def to_submission(
-    request: SequenceRequest,
-    attempt: int,
-    received: Sequence[int],
-    excluded_worker_ids: Sequence[str],
-    gateway_id: str,
-) -> Submission:
-    """Returns the request for a place. `received`: output tokens received so far."""
-    submission = Submission(
-        generation=Generation(
-            request_id=request.request_id,
-            attempt=attempt,
-            model=request.served_model,
-            adapter=request.model.model if request.model.parent else "",
-            prompt_token_ids=request.prompt_token_ids,
-            output_token_ids=received,
-            sampling_params=to_sampling_params(request.sampling),
-            gateway_id=gateway_id,
-            traceparent=request.envelope.traceparent,
-            cache_salt=request.envelope.tenant.name,
-            embeds=request.embeds,
-        ),
-        priority_class=request.priority_class,
-        tenant=request.envelope.tenant.name,
-        tenant_weight=request.envelope.tenant.weight,
-        excluded_worker_ids=excluded_worker_ids,
-    )
-    if (seconds := request.first_token_seconds()) is not None:
-        submission.first_token_duration.FromNanoseconds(int(seconds * 1e9))
-    return submission
-
-
-def to_settlement(request: SequenceRequest, output_token_count: int) -> Settlement:
-    """Returns what a request has used of its model."""
-    return Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
-
-
-def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:
-    """Returns the batch member that goes to a worker without a scheduler."""
-    member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
-    member.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
-    return member
-
-
-def to_place(worker: WorkerFacts, epoch: int) -> Place:
-    """Returns the place on a worker, in the incarnation with this epoch."""
-    return Place(worker_id=worker.worker_id, worker_address=worker.address, worker_epoch=epoch)
+from headrace.v1.worker_pb2 import TokenDelta
 
 
 def without_known(delta: TokenDelta, known: int) -> TokenDelta:

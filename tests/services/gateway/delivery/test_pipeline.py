@@ -88,9 +88,9 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
     pipeline.fleet._workers["w"] = WorkerFacts("w", facts)
     envelope = Envelope(RequestId("r"), 0.0, Deadline.after(5), Tenant("t"), "", False)
     with pytest.raises(InvalidRequest) as refused:
-        await pipeline.prepare_embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
+        await pipeline.prepare.embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
     assert refused.value.param == "input"
-    await pipeline.prepare_embeddings("e", ["a" * 65], EmbeddingOptions(max_token_count=WHOLE_CONTEXT), envelope)
+    await pipeline.prepare.embeddings("e", ["a" * 65], EmbeddingOptions(max_token_count=WHOLE_CONTEXT), envelope)
     assert encoder.limits == [(None, 64), (None, 64), (64, None)]
 
 

@@ -47,7 +47,7 @@ class MessageRoutes:
         self, exchange: HttpExchange, body: MessageBody, conversation: Conversation, options: Options
     ) -> None:
         async with self._running(exchange, body) as envelope:
-            job = await self._pipeline.prepare_chat(body.model, conversation, options, envelope)
+            job = await self._pipeline.prepare.chat(body.model, conversation, options, envelope)
             prompt = job.prompts[0]
             fills_window = job.exceeds_window(prompt)
             choice = Choice(0, prompt, is_first_of_prompt=True)

@@ -10,7 +10,7 @@ from headrace.gateway.api.openai.options import check_stop_texts
 from headrace.gateway.api.openai.requested_grammar import check_grammar
 from headrace.gateway.api.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS
 from headrace.gateway.chat.translation import ChatRequest, to_conversation, to_tool_use
-from headrace.gateway.delivery.pipeline import Prompt
+from headrace.gateway.delivery.preparation import Prompt
 from headrace.gateway.job.embedding_job import EmbeddingOptions
 from headrace.gateway.job.job import Options
 from headrace.gateway.job.sampling import Sampling

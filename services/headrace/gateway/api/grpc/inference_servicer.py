@@ -26,7 +26,8 @@ from headrace.gateway.api.grpc.generation_request import (
 from headrace.gateway.api.openai.embedding_format import kept
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.translation import to_model_info
@@ -105,7 +106,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             self._called(request.model, context, "embeddings", "embed") as call,
             self._admission.open(self._ask(call, request.model, use_cache=True)) as envelope,
         ):
-            job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
+            job = await self._pipeline.prepare.embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
             envelope.account.finish()
@@ -126,7 +127,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         prompt, options = prompt_of(request), options_of(request.options, DEFAULT_TOKEN_COUNT)
 
         async def prepare(model: str, envelope: Envelope) -> Job:
-            return await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
+            return await self._pipeline.prepare.completion(model, [prompt], None, options, envelope)
 
         return prepare
 
@@ -135,7 +136,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         conversation, options = conversation_of(request), chat_options_of(request)
 
         async def prepare(model: str, envelope: Envelope) -> Job:
-            return await self._pipeline.prepare_chat(model, conversation, options, envelope)
+            return await self._pipeline.prepare.chat(model, conversation, options, envelope)
 
         return prepare
 

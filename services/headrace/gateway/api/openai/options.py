@@ -7,7 +7,7 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.api.openai.chat_request import check_ending, tool_use_of
 from headrace.gateway.api.openai.requested_grammar import requested_grammar
 from headrace.gateway.api.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
-from headrace.gateway.delivery.pipeline import Prompt
+from headrace.gateway.delivery.preparation import Prompt
 from headrace.gateway.job.job import Options
 from headrace.gateway.job.sampling import Sampling
 from headrace.gateway.job.truncation import Truncation

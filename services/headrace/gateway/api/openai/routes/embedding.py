@@ -12,7 +12,8 @@ from headrace.gateway.api.openai.embedding_format import embedding_list, encoded
 from headrace.gateway.api.openai.options import inputs_of
 from headrace.gateway.api.openai.schema import EmbeddingBody
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
@@ -57,7 +58,7 @@ class EmbeddingRoutes:
             add_special_tokens=body.add_special_tokens,
         )
         async with self._admission.open(call, body, "embeddings", caches=True) as envelope:
-            job = await self._pipeline.prepare_embeddings(body.model, inputs, options, envelope)
+            job = await self._pipeline.prepare.embeddings(body.model, inputs, options, envelope)
             calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
             answer = embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE))
             envelope.account.finish()

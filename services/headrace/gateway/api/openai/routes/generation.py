@@ -17,7 +17,8 @@ from headrace.gateway.api.openai.options import chat_options, completion_options
 from headrace.gateway.api.openai.response import ResponseFormat
 from headrace.gateway.api.openai.schema import Body, ChatBody, CompletionBody
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import Pipeline, Prompt
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.preparation import Prompt
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
@@ -74,7 +75,7 @@ class GenerationRoutes:
         self, call: ApiCall, body: CompletionBody, prompts: list[Prompt], options: Options, stream: HttpExchange | None
     ) -> None:
         async with self._admission.open(call, body, "text_completion") as envelope, self._event_stream(stream):
-            job = await self._pipeline.prepare_completion(
+            job = await self._pipeline.prepare.completion(
                 body.model, prompts, body.add_special_tokens, options, envelope
             )
             echoed = await self._echoed(body, prompts, envelope.deadline)
@@ -84,7 +85,7 @@ class GenerationRoutes:
 
     async def _chat(self, call: ApiCall, body: ChatBody, options: Options, stream: HttpExchange | None) -> None:
         async with self._admission.open(call, body, "chat") as envelope, self._event_stream(stream):
-            job = await self._pipeline.prepare_chat(body.model, conversation_of(body), options, envelope)
+            job = await self._pipeline.prepare.chat(body.model, conversation_of(body), options, envelope)
             style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", body)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await _write(call, stream, body, style, pieces)

@@ -9,7 +9,8 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.schema import RankedBody, RerankBody, ScoreBody
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
@@ -77,7 +78,7 @@ class RankingRoutes:
     ) -> tuple[EmbeddingJob, list[Sequence[float]]]:
         options = EmbeddingOptions(max_token_count=body.truncate_prompt_tokens)
         try:
-            job = await self._pipeline.prepare_embeddings(body.model, texts, options, envelope)
+            job = await self._pipeline.prepare.embeddings(body.model, texts, options, envelope)
         except InvalidRequest as error:
             if error.param != "input":
                 raise

@@ -202,7 +202,7 @@ class ResponseRoutes:
     async def _events(self, created: "_Created", envelope: Envelope) -> AsyncGenerator[Json, None]:
         """Yields the events of a response. It is stored before the last one, so that a client may continue it then."""
         events = created.events
-        job = await self._pipeline.prepare_chat(created.body.model, created.conversation, created.options, envelope)
+        job = await self._pipeline.prepare.chat(created.body.model, created.conversation, created.options, envelope)
         choice = Choice(0, job.prompts[0], is_first_of_prompt=True)
         async with aclosing(self._pipeline.generate(job)) as pieces:
             async for piece in pieces:

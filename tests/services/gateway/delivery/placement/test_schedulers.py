@@ -11,9 +11,9 @@ from headrace.domain.deadline import Deadline
 from headrace.errors import Overloaded, Unavailable
 from headrace.errors.status import to_status
 from headrace.errors.tree import SchedulerGone
-from headrace.gateway.delivery import self_placement as self_placement_module
-from headrace.gateway.delivery.schedulers import ABSENCE_SECONDS, Schedulers
-from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.delivery.placement import self_placement as self_placement_module
+from headrace.gateway.delivery.placement.schedulers import ABSENCE_SECONDS, Schedulers
+from headrace.gateway.delivery.placement.self_placement import SelfPlacement
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from headrace.domain.deadline import Deadline
-from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.delivery.placement.self_placement import SelfPlacement
 from headrace.service_clients.scheduler import SchedulerStream
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 

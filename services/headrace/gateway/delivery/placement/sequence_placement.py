@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, QueueTimeout, StageFailed
-from headrace.gateway.delivery.translation import to_settlement, to_submission
+from headrace.gateway.delivery.placement.translation import to_settlement, to_submission
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inboxes.inbox import Inbox
 from headrace.gateway.job.sequence_request import SequenceRequest

@@ -10,7 +10,7 @@ from prometheus_client import Counter
 from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status
-from headrace.gateway.delivery.translation import to_batch_member, to_place
+from headrace.gateway.delivery.placement.translation import to_batch_member, to_place
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.service_clients.scheduler import WORKER_DETAIL
 from headrace.v1.scheduler_pb2 import Generation, Place, Submission
