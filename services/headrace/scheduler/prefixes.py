@@ -1,26 +1,16 @@
 """Finds the workers that hold KV blocks of a prompt."""
 
 import contextlib
-from dataclasses import dataclass
 
 from headrace.engine.batching.block_hash import hash_blocks
 from headrace.errors import HeadraceError
 from headrace.scheduler.core.model_desk import ModelDesk
+from headrace.scheduler.prompt import Prompt
 from headrace.service_clients.cache import CacheClient
 
 LOOKUP_SECONDS = 0.02
 MAX_BLOCKS = 512
 """Most leading blocks to look up: to hash more would take longer than it saves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """Everything that decides which KV blocks a prompt has."""
-
-    model: str
-    token_ids: tuple[int, ...]
-    cache_salt: str
-    adapter: str
 
 
 class Prefixes:

@@ -14,7 +14,7 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
-from headrace.scheduler.prefixes import Prompt
+from headrace.scheduler.prompt import Prompt
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus
