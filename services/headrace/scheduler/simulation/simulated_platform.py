@@ -63,9 +63,6 @@ class SimulatedPlatform:
         """Requests that have not ended, by attempt."""
         self._expected_count = 0
         """Requests that were handed in and have not ended, or not arrived yet."""
-        self._unreported: dict[str, SimulatedWorker] = {}
-        """Workers with steps that the core does not know of. While nothing waits, no decision follows from a report, so
-        it is made when the next event needs it."""
         self._events: deque[Event] = deque()
         self._feeding = False
         self._wake_time = inf
@@ -142,24 +139,15 @@ class SimulatedPlatform:
         return {name: count for name, count in found.items() if count}
 
     def _feed(self, event: Event) -> None:
-        """Feeds the core an event, after the reports that it lacks, and follows its decisions. Events that this causes
-        are handled afterwards."""
+        """Feeds the core an event and follows its decisions. Events that this causes are handled afterwards."""
         self._events.append(event)
         if self._feeding:
             return
         self._feeding = True
         while self._events:
-            event = self._events.popleft()
-            for each in (*self._due_reports(), event):
-                for decision in self.core.handle(each, self.now):
-                    self._follow(decision)
+            for decision in self.core.handle(self._events.popleft(), self.now):
+                self._follow(decision)
         self._feeding = False
-
-    def _due_reports(self) -> list[Event]:
-        """Takes the reports that the core lacks, in the order of the steps."""
-        due = [events.WorkerReported(worker.report(), answers=True) for worker in self._unreported.values()]
-        self._unreported.clear()
-        return list[Event](due)
 
     def _follow(self, decision: Decision) -> None:
         match decision:
@@ -196,10 +184,7 @@ class SimulatedPlatform:
             outcome.token_count += len(delta.token_ids)
             if delta.finish_reason is not None:
                 self._end(outcome, Ending.FINISHED)
-        self._unreported[worker.name] = worker
-        if len(self._queue):
-            for report in self._due_reports():
-                self._feed(report)
+        self._feed(events.WorkerReported(worker.report(), answers=True))
 
     def _expire(self, outcome: Outcome) -> None:
         """Ends a request that runs at its deadline. One that waits is left to the core."""

@@ -51,6 +51,8 @@ class SimulatedWorker:
         self._unread: dict[str, EngineRequest] = {}
         """Requests that the engine has not taken yet, by their id."""
         self._unread_token_count = 0
+        self._taken_token_count = 0
+        """Tokens of the requests that the engine took for the step that runs: the last step's stats lack them."""
         self._open: set[str] = set()
         self._stepping = False
         self._version = 0
@@ -101,7 +103,7 @@ class SimulatedWorker:
             used_block_count=stats.used_block_count,
             running_count=stats.running_count,
             pausable_count=stats.pausable_count,
-            waiting_token_count=stats.waiting_token_count + self._unread_token_count,
+            waiting_token_count=stats.waiting_token_count + self._taken_token_count + self._unread_token_count,
             step_count=stats.step_count,
             computed_token_count=stats.prompt_token_count,
             prefill_rate=self._pace.prefill_rate,
@@ -119,7 +121,7 @@ class SimulatedWorker:
         for request in self._unread.values():
             self._batcher.add(request)
         self._unread.clear()
-        self._unread_token_count = 0
+        self._taken_token_count, self._unread_token_count = self._unread_token_count, 0
         if not self._batcher.has_work():
             self._stepping = False
             return
@@ -131,6 +133,7 @@ class SimulatedWorker:
         deltas = self._batcher.record(plan, _samples(plan))
         self.busy_seconds += seconds
         before, self._stats = self._stats, self._batcher.stats()
+        self._taken_token_count = 0
         if self._measures_pace:
             self._pace.measure_step(before, self._stats, seconds)
         for delta in deltas:

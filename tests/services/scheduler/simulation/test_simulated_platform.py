@@ -131,6 +131,19 @@ def test_steps_are_those_of_the_engine() -> None:
     assert [(pytest.approx(at), *rest) for at, *rest in expected] == found
 
 
+def test_prompts_count_as_waiting_until_the_step_that_reads_them_has_ended() -> None:
+    """Figures of a worker are from the end of its last step, and another request is placed by them."""
+    clock = VirtualClock()
+    config = SimConfig(base_seconds=0.01, prefill_seconds_per_token=0.001, max_step_token_count=64)
+    worker = SimulatedWorker("w", MODEL, config, 0.0, clock, lambda *_: None)
+    worker.take([EngineRequest("r", (1,) * 100, SamplingParams(max_tokens=2, temperature=0, ignore_eos=True))])
+    seen = [worker.report().waiting_token_count]
+    for time in (0.05, 0.08, 0.13):
+        clock.run(time)
+        seen.append(worker.report().waiting_token_count)
+    assert seen == [100, 100, 36, 0]
+
+
 def test_equal_beginnings_are_read_once_and_draw_to_their_worker() -> None:
     platform = SimulatedPlatform()
     for name in ("w0", "w1"):
