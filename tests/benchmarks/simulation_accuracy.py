@@ -1,6 +1,6 @@
 """Error of `headrace simulate`: the same little trace on a real platform and in virtual time.
 
-    make bench-simulation     or: python -m tests.benchmarks.simulation_accuracy [--rounds N] [--json]
+    make bench-simulation     or: python -m tests.benchmarks.simulation_accuracy [--per-second N] [--rounds N] [--json]
 
 The platform is whole: gateway, tokenizers, scheduler, cache, and workers with sim engines, whose steps take a known
 time and hardly any processor. So the error is that of the simulator's picture of scheduling, batching and queues, and
@@ -35,15 +35,14 @@ BASE_SECONDS = 0.02
 PREFILL_SECONDS = 0.0002
 DECODE_SECONDS = 0.001
 REQUESTS = 150
-PER_SECOND = 4.0
 PERCENTILES = (50, 95)
 
 
-def trace() -> list[Arrival]:
+def trace(per_second: float) -> list[Arrival]:
     """Requests that come at random, with lengths of a chat, more than the workers run at once for part of the time."""
     chance, time, arrivals = random.Random(5), 0.0, []
     for _ in range(REQUESTS):
-        time += chance.expovariate(PER_SECOND)
+        time += chance.expovariate(per_second)
         prompt, output = int(chance.lognormvariate(5.0, 0.8)), int(chance.lognormvariate(3.6, 0.6))
         arrivals.append(Arrival(time, min(max(prompt, 4), 1500), min(max(output, 2), 200)))
     return arrivals
@@ -99,9 +98,9 @@ def measured(outcomes: list[Outcome], arrivals: list[Arrival]) -> dict[str, list
     }
 
 
-def compare(rounds: int) -> dict[str, Any]:
+def compare(per_second: float, rounds: int) -> dict[str, Any]:
     """Plays the trace on a platform, several times, and in virtual time."""
-    arrivals = trace()
+    arrivals = trace(per_second)
     config = (
         f"[worker]\nsim_base_seconds = {BASE_SECONDS}\nsim_prefill_seconds_per_token = {PREFILL_SECONDS}\n"
         f"sim_decode_seconds_per_sequence = {DECODE_SECONDS}\nmax_running_count = {RUNNING}\n"
@@ -135,10 +134,11 @@ def compare(rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--per-second", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = compare(options.rounds)
+    found = compare(options.per_second, options.rounds)
     about = f"{machine.machine()}, {os.cpu_count()} cores, Python {machine.python_version()}"
     if not options.json:
         table = Table(box=None, header_style="dim", pad_edge=False)
