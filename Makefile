@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -35,7 +35,7 @@ help:
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make lock    regenerate the hashes of what Docker images install"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
-	@echo "             bench-service-levels, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
+	@echo "             bench-service-levels, bench-simulation, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -167,6 +167,10 @@ bench-scheduling: .venv/.dev
 
 bench-service-levels: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.service_levels
+
+# The same trace on a platform and in virtual time.
+bench-simulation: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.simulation_accuracy
 
 # Several models in one worker: what each way into memory takes, and what waits cost.
 bench-swaps: .venv/.dev

@@ -121,12 +121,20 @@ def test_the_rooms_that_only_plan_import_no_library_of_arrays(root: Path, room: 
 
 
 def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
+    """The scheduler knows how KV blocks are named. Its simulation plays workers, with the engine's own batcher."""
     for path in sources(root, "services"):
         if package_of(root, path) in {"gateway", "tokenizer", "cache"}:
             assert not any(name.startswith("headrace.engine") for name in imports_of(path)), path
-        if package_of(root, path) == "scheduler":
+        if package_of(root, path) == "scheduler" and path.parent.name != "simulation":
             known = {name for name in imports_of(path) if name.startswith("headrace.engine")}
             assert known <= {"headrace.engine.batching.block_hash", "headrace.engine.batching.block_hash.hash_blocks"}
+
+
+def test_the_simulation_knows_of_the_engine_what_plans(root: Path) -> None:
+    paths = sorted((root / "services" / "headrace" / "scheduler" / "simulation").glob("*.py"))
+    rooms = {tuple(name.split(".")[2:4]) for path in paths for name in imports_of(path) if ".engine." in name}
+    assert {room for room, *_ in rooms} == {"batching", "contract", "engines"}
+    assert {module for room, module in rooms if room == "engines"} == {"sim"}
 
 
 def grpc_importers(paths: list[Path], root: Path) -> list[str]:

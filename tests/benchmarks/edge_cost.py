@@ -32,7 +32,8 @@ from headrace.access.key_file import KeyFile
 from headrace.access.key_record import KeyLimits
 from headrace.cli.output import console, print_json
 from headrace.load_generator.closed_loop import Workload, run_closed_loop
-from headrace.load_generator.report import percentile, summarize
+from headrace.load_generator.percentile import percentile
+from headrace.load_generator.report import summarize
 
 MODEL = "headrace-demo"
 STEP_SECONDS = 0.010

@@ -27,7 +27,8 @@ from headrace.cli.output import console, print_json
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.load_generator.closed_loop import Workload, run_closed_loop
-from headrace.load_generator.report import percentile, summarize
+from headrace.load_generator.percentile import percentile
+from headrace.load_generator.report import summarize
 
 STREAMS = (1, 16, 64)
 BASE_SECONDS = 0.010

@@ -33,7 +33,7 @@ from tests.harness.running_platform import running_platform
 from headrace.access.api_key import ApiKey
 from headrace.access.key_file import KeyFile
 from headrace.cli.output import console, print_json
-from headrace.load_generator.report import percentile
+from headrace.load_generator.percentile import percentile
 
 STEP_SECONDS = 0.010
 ROUNDS = 3

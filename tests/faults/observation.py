@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.faults.asking import HUNG, OK, Answer, Choice
 from tests.faults.comparison import compare
 
-from headrace.load_generator.report import percentile
+from headrace.load_generator.percentile import percentile
 
 PROMPT_SECONDS = 1.0
 """A probe that takes this much longer than in quiet times was held up by the fault."""

@@ -32,6 +32,7 @@ COMMANDS = {
     "quantize": ("quantize:quantize", "Makes a model's weights smaller."),
     "eval": ("eval:evaluate", "Measures how good a model is."),
     "plan": ("plan:plan", "Says where a model fits."),
+    "simulate": ("simulate.simulate:simulate", "Plays a trace of traffic against the scheduler, in virtual time."),
     "trace": ("trace:trace", "Shows where the time of a request went."),
     "explain": ("explain:explain", "Tells why a request went where it went."),
     "completion": ("completion:completion", "Prints a script that completes commands in a shell."),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from headrace.load_generator.report import percentile
+from headrace.load_generator.percentile import percentile
 from headrace.load_generator.saved_run import SavedRun
 from headrace.load_generator.stream_client import StreamRecord
 

@@ -1,26 +1,15 @@
 """Percentiles and rates of a load test, as data and as a table."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
 from headrace.load_generator.closed_loop import LoadResult
+from headrace.load_generator.percentile import percentile
 
 PERCENTILES = (50, 95, 99)
 LATENCIES = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms")
 """Names of the latencies in a summary."""
-
-
-def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Interpolates linearly between closest ranks. None without values."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * percent / 100
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float | None = None) -> dict[str, Any]:

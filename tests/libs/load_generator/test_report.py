@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.load_generator.closed_loop import LoadResult, Workload
-from headrace.load_generator.report import percentile, summarize
+from headrace.load_generator.percentile import percentile
+from headrace.load_generator.report import summarize
 from headrace.load_generator.stream_client import StreamRecord
 
 

@@ -41,6 +41,36 @@ class SimConfig:
     output_token_count: int | None = None
     """Tokens after which every output ends with the end-of-sequence id. Unset leaves it to `max_tokens`."""
 
+    def spec(self) -> EngineSpec:
+        """Returns the facts that an engine of this model reports."""
+        return EngineSpec(
+            architecture="sim",
+            vocabulary_size=self.vocabulary_size,
+            max_model_length=self.max_model_length,
+            max_running_count=self.max_running_count,
+            max_step_token_count=self.max_step_token_count,
+            block_size=self.block_size,
+            long_context=self.long_context,
+            block_count=self.block_count,
+            eos_token_ids=frozenset({self.eos_token_id}),
+            device="cpu",
+            precision="none",
+            parameter_count=0,
+            adapters=dict.fromkeys(self.adapters, ""),
+        )
+
+    def step_seconds(self, plan: StepPlan) -> float:
+        """Returns the seconds that a step takes. A plan without chunks takes none."""
+        if not plan.chunks:
+            return 0.0
+        decode_count = plan.decode_count
+        prefill_token_count = plan.token_count - decode_count
+        return (
+            self.base_seconds
+            + prefill_token_count * self.prefill_seconds_per_token
+            + decode_count * self.decode_seconds_per_sequence
+        )
+
 
 class SimEngine:
     """Plays a model. Each token is a function of the prompt and its position alone."""
@@ -55,21 +85,7 @@ class SimEngine:
         self._config = config
         self._clock = clock
         self._wait_until = wait_until or _sleep_until
-        self._spec = EngineSpec(
-            architecture="sim",
-            vocabulary_size=config.vocabulary_size,
-            max_model_length=config.max_model_length,
-            max_running_count=config.max_running_count,
-            max_step_token_count=config.max_step_token_count,
-            block_size=config.block_size,
-            long_context=config.long_context,
-            block_count=config.block_count,
-            eos_token_ids=frozenset({config.eos_token_id}),
-            device="cpu",
-            precision="none",
-            parameter_count=0,
-            adapters=dict.fromkeys(config.adapters, ""),
-        )
+        self._spec = config.spec()
         self._batcher = Batcher(self._spec, prefix_cache=config.prefix_cache)
 
     @property
@@ -91,7 +107,7 @@ class SimEngine:
         started = self._clock()
         plan = self._batcher.plan()
         samples = {chunk: self._sample(chunk) for chunk in plan.chunks}
-        self._wait_until(started + self._seconds(plan))
+        self._wait_until(started + self._config.step_seconds(plan))
         return self._batcher.record(plan, samples)
 
     def stats(self) -> EngineStats:
@@ -105,16 +121,6 @@ class SimEngine:
 
     def close(self) -> None:
         """Releases nothing: there is nothing to release."""
-
-    def _seconds(self, plan: StepPlan) -> float:
-        if not plan.chunks:
-            return 0.0
-        prefill_token_count = plan.token_count - plan.decode_count
-        return (
-            self._config.base_seconds
-            + prefill_token_count * self._config.prefill_seconds_per_token
-            + plan.decode_count * self._config.decode_seconds_per_sequence
-        )
 
     def _sample(self, chunk: Chunk) -> Sample:
         sequence = chunk.sequence

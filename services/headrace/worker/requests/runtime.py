@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.domain.deadline import Deadline
+from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
@@ -31,7 +32,6 @@ from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
-from headrace.worker.stepping.step_pace import StepPace
 from headrace.worker.transfer.block_exports import BlockExports
 from headrace.worker.transfer.block_fetcher import BlockFetcher
 from headrace.worker.transfer.prefill_order import PrefillOrder

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineStats
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.worker.status.device_rates import DeviceRates
-from headrace.worker.stepping.step_pace import StepPace
 from headrace.worker.transfer.transfer_status import TransferStatus
 
 

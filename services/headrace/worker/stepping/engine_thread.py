@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from headrace import failpoints
+from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.residency.memory_recovery import MemoryRecovery, Recovered, no_memory
 from headrace.errors import HeadraceError
 from headrace.worker.stepping.canary import prove
-from headrace.worker.stepping.step_pace import StepPace
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from headrace.domain.deadline import Deadline
+from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.worker.requests.runtime import Runtime
-from headrace.worker.stepping.step_pace import StepPace
 from headrace.worker.stepping.watchdog import Patience, Watchdog
 
 pytestmark = pytest.mark.anyio

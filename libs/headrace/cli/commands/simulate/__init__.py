@@ -1,0 +1,1 @@
+"""Plays a trace against the scheduler."""

@@ -1,0 +1,81 @@
+"""`headrace simulate` plays a trace for each policy, and says what is wrong with what it is given."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+SPEED = ("--step-ms", "10", "--prefill-tokens-per-second", "10000", "--decode-ms", "0.5")
+WITHOUT_TORCH = 'import sys\nsys.modules["torch"] = None\nfrom headrace.cli.__main__ import main\nmain()\n'
+
+
+def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", WITHOUT_TORCH, "simulate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    rows = "".join(f"2023-11-16 18:17:{n // 10:02d}.{n % 10}00,{50 + 37 * (n % 20)},{5 + n % 30}\n" for n in range(200))
+    path = tmp_path / "azure.csv"
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows)
+    return str(path)
+
+
+def test_policies_stand_side_by_side(trace: str) -> None:
+    policies = ("--policy", "default", "--policy", "max_waiting_count=1,max_window_seconds=0")
+    done = simulate(trace, *SPEED, *policies, "--max-running", "4", "--rate", "5", "--ttft-ms", "300")
+    assert done.returncode == 0, done.stderr
+    assert "max_waiting_count=1" in done.stdout
+    assert "TTFT p50, p95, p99, ms" in done.stdout
+    assert "queue_full" in done.stdout
+
+
+def test_json_says_the_same_twice(trace: str) -> None:
+    arguments = (trace, *SPEED, "--workers", "2", "--limit", "100", "--json")
+    first, second = simulate(*arguments), simulate(*arguments)
+    assert first.stdout == second.stdout
+    (found,) = json.loads(first.stdout)["policies"]
+    assert (found["requests"], found["finished"], found["workers"]) == (100, 100, 2)
+
+
+def test_rates_come_from_a_file_and_flags_win(trace: str, tmp_path: Path) -> None:
+    rates = tmp_path / "rates.json"
+    times = {"base_seconds": 0.01, "prefill_seconds_per_token": 0.0001, "decode_seconds_per_sequence": 0.0005}
+    rates.write_text(json.dumps(times | {"machine": "any"}))
+    by_file = simulate(trace, "--rates", str(rates), "--json")
+    assert json.loads(by_file.stdout)["policies"] == json.loads(simulate(trace, *SPEED, "--json").stdout)["policies"]
+    slower = simulate(trace, "--rates", str(rates), "--step-ms", "40", "--json")
+    assert json.loads(slower.stdout)["policies"][0]["itl_ms"]["p50"] > 40
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "the speed of a worker is not known"),
+        (("--step-ms", "10"), "prefill_seconds_per_token, decode_seconds_per_sequence"),
+        ((*SPEED, "--policy", "zork=1"), "'zork=1'"),
+        ((*SPEED, "--policy", "max_window_seconds=7"), "max_window_seconds"),
+        ((*SPEED, "--workers", "0"), "--workers"),
+        ((*SPEED, "--rate", "0"), "--rate"),
+        ((*SPEED, "--limit", "0"), "--limit"),
+        ((*SPEED[2:], "--step-ms", "-1"), "base_seconds"),
+        (("--rates", "/nowhere.json"), "/nowhere.json cannot be read"),
+    ],
+)
+def test_a_mistake_is_named(trace: str, flags: tuple[str, ...], said: str) -> None:
+    done = simulate(trace, *flags)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_of_the_trace_is_named_with_its_line(trace: str) -> None:
+    path = Path(trace)
+    path.write_text(path.read_text() + "soon,1,1\n")
+    done = simulate(trace, *SPEED, "--json")
+    assert done.returncode == 2
+    assert "line 202: TIMESTAMP is 'soon'" in json.loads(done.stdout)["message"]
