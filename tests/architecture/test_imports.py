@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model", "failpoints", "domain", "catalogue", "storage"},
+    {"v1", "errors", "demo_model", "failpoints", "domain", "catalogue", "storage", "kv"},
     {"gguf_text", "folder_text", "settings", "access"},
     {"engine"},
     {"telemetry", "evaluation", "planning"},
@@ -127,7 +127,7 @@ def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
             assert not any(name.startswith("headrace.engine") for name in imports_of(path)), path
         if package_of(root, path) == "scheduler" and path.parent.name != "simulation":
             known = {name for name in imports_of(path) if name.startswith("headrace.engine")}
-            assert known <= {"headrace.engine.batching.block_hash", "headrace.engine.batching.block_hash.hash_blocks"}
+            assert known <= {"headrace.kv.block_hash", "headrace.kv.block_hash.hash_blocks"}
 
 
 def test_the_simulation_knows_of_the_engine_what_plans(root: Path) -> None:

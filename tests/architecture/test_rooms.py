@@ -9,6 +9,7 @@ import pytest
 
 ENGINE_ROOMS = [
     "contract",
+    "kv",
     "memory",
     "grammar",
     "batching",

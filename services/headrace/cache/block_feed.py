@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.cache.prefix_index import PrefixIndex
-from headrace.domain.block_change import BlockChange
+from headrace.kv.block_change import BlockChange
 from headrace.service_clients.block_list import BlockList
 
 MAX_WORKERS = 10_000

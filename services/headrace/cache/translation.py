@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headrace.domain.block_change import BlockChange
+from headrace.kv.block_change import BlockChange
 from headrace.v1.cache_pb2 import LookupPrefixResponse, PrefixMatch, StoreResponseRequest
 from headrace.v1.events_pb2 import BlocksChanged
 

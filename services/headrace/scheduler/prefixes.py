@@ -2,10 +2,10 @@
 
 import contextlib
 
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.errors import HeadraceError
+from headrace.kv.block_hash import hash_blocks
+from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.model_desk import ModelDesk
-from headrace.scheduler.prompt import Prompt
 from headrace.service_clients.cache import CacheClient
 
 LOOKUP_SECONDS = 0.02

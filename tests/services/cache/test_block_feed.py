@@ -11,8 +11,8 @@ from headrace.cache import block_feed
 from headrace.cache.block_feed import FORGET_SECONDS, BlockFeed
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.translation import to_block_change
-from headrace.domain.block_change import BlockChange
 from headrace.engine.contract.request import BlockEvents
+from headrace.kv.block_change import BlockChange
 from headrace.service_clients.block_list import BlockList
 from headrace.worker.status.block_log import BlockLog
 from headrace.worker.status.translation import to_blocks_changed, to_responses

@@ -7,8 +7,6 @@ counts catch up within one token budget. A decode is a sequence that is one toke
 import random
 from collections.abc import Mapping
 
-from headrace.engine.batching.block_leases import BlockLeases
-from headrace.engine.batching.block_pool import BlockPool
 from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.sequence_blocks import SequenceBlocks
@@ -26,6 +24,8 @@ from headrace.engine.contract.request import (
     Urgency,
 )
 from headrace.engine.contract.request_check import check_request
+from headrace.engine.kv.block_leases import BlockLeases
+from headrace.engine.kv.block_pool import BlockPool
 from headrace.errors.tree import InvalidRequest
 
 MAX_DRAFT_TOKENS = 8

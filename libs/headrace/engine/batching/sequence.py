@@ -5,10 +5,10 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.engine.batching.block_hash import extend_hashes, root_hash
 from headrace.engine.batching.eviction import SINK_COUNT, dropped_count
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, TokenLogprob, Urgency
 from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.kv.block_hash import extend_hashes, root_hash
 
 
 def make_block_table(blocks: Iterable[int] = ()) -> "array[int]":

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from headrace.engine.batching.block_pool import BlockPool
 from headrace.engine.batching.sequence import Sequence, make_block_table
 from headrace.engine.contract.block_need import BlockNeed
 from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.kv.block_pool import BlockPool
 
 WATERMARK = 0.01
 """Share of the blocks that admission leaves free, so that new sequences do not push out running ones at once."""

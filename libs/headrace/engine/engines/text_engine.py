@@ -10,12 +10,12 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
-from headrace.engine.engines.cached_blocks import CachedBlocks
 from headrace.engine.engines.grammar_queue import GrammarQueue
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.grammar.grammar_refusal import refusal
+from headrace.engine.kv.block_store import store_of
+from headrace.engine.kv.cached_blocks import CachedBlocks
 from headrace.engine.speculation.speculator import Speculator
-from headrace.engine.step.block_store import store_of
 from headrace.engine.step.runner import Runner
 from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import HeadraceError, InternalError

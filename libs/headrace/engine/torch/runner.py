@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.batching.step_plan import StepPlan
-from headrace.engine.step.block_store import BlockStore
+from headrace.engine.kv.block_store import BlockStore
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet

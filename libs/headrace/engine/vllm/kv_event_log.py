@@ -9,8 +9,8 @@ import zmq
 from vllm.config import KVEventsConfig
 from vllm.distributed.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, KVEventBatch
 
-from headrace.engine.batching.block_hash import extend_hashes, root_hash
 from headrace.engine.contract.request import BlockEvents
+from headrace.kv.block_hash import extend_hashes, root_hash
 
 
 class KvEventLog:

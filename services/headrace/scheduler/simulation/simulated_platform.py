@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.contract.request import Urgency as EngineUrgency
 from headrace.engine.engines.sim import SimConfig
 from headrace.errors import InvalidRequest
+from headrace.kv.block_hash import hash_blocks
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision

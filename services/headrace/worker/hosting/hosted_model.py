@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.domain.deadline import Deadline
-from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.contract.engine import Engine
+from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.lifecycle import channels_to
 from headrace.rpc.member_address import joined

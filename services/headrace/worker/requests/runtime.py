@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from headrace.domain.deadline import Deadline
 from headrace.engine.batching.step_pace import StepPace
-from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
+from headrace.engine.kv.block_exchange import BlockExchange
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,

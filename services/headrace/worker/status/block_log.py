@@ -3,8 +3,8 @@ list."""
 
 from collections.abc import Iterator, Sequence
 
-from headrace.domain.block_change import BlockChange
 from headrace.engine.contract.request import BlockEvents
+from headrace.kv.block_change import BlockChange
 from headrace.service_clients.block_list import BlockList
 
 MAX_HASHES = 32_768

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from headrace.domain.block_change import BlockChange
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.residency.policy.residence import Residence
+from headrace.kv.block_change import BlockChange
 from headrace.service_clients.block_list import BlockList
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1.events_pb2 import BlocksChanged

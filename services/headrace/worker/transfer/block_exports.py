@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from headrace import failpoints
 from headrace.domain.deadline import Deadline
-from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineRequest
+from headrace.engine.kv.block_exchange import BlockExchange
 from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest, Overloaded, Unavailable, Unsupported
 from headrace.lifecycle import wait_at_most
 from headrace.rpc.checks.checked_ids import check_token_ids

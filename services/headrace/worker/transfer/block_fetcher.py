@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from headrace.domain.deadline import Deadline
-from headrace.engine.contract.block_exchange import BlockExchange
+from headrace.engine.kv.block_exchange import BlockExchange
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.rpc.channel import OpenChannel
 from headrace.service_clients.worker import GrpcWorkerClient, WorkerClient

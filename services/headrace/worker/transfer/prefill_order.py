@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.contract.request import EngineRequest, SamplingParams, Urgency
+from headrace.kv.block_hash import hash_blocks
 
 
 @dataclass(frozen=True, slots=True)

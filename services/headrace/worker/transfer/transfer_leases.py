@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from headrace.engine.contract.block_exchange import BlockExchange
-from headrace.engine.contract.block_lease import BlockLease
+from headrace.engine.kv.block_exchange import BlockExchange
+from headrace.engine.kv.block_lease import BlockLease
 from headrace.errors import InternalError
 
 

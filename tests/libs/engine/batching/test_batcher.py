@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.batcher import Batcher
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
@@ -18,6 +17,7 @@ from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, FinishReason, Urgency
 from headrace.engine.speculation.speculator import Speculator
 from headrace.errors.tree import InvalidRequest
+from headrace.kv.block_hash import hash_blocks
 
 BLOCK_SIZE = 4
 SHORT_CONTEXT = {"long_context": "evict", "max_model_length": 24}

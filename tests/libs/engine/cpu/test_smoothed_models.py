@@ -10,8 +10,8 @@ from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.checkpoints.families.test_families import prompt_logits
 from tests.libs.engine.engine_running import engine_config, request, run
-from tests.libs.engine.engines import test_cached_blocks as cached
 from tests.libs.engine.gguf_files import convert
+from tests.libs.engine.kv import test_cached_blocks as cached
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from torch import Tensor

@@ -11,13 +11,13 @@ from tests.libs.engine.tiny_adapters import make_adapter, request
 from tests.libs.engine.tiny_models import VOCAB_SIZE, make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.decoder import decoder
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.errors import InvalidRequest, Unsupported
+from headrace.kv.block_hash import hash_blocks
 
 PROMPTS = make_prompts((7, 33, 90))
 KINDS: dict[str, dict[str, Any]] = {

@@ -12,14 +12,14 @@ from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
 from torch import Tensor
 
-from headrace.engine.batching.block_hash import hash_blocks
-from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.attention import triton_attention
 from headrace.engine.torch.layers import triton_linear
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import ProductKernel, multiply
+from headrace.kv.block_hash import hash_blocks
 
 THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
 PROMPTS = make_prompts((37, 3, 20))

@@ -1,7 +1,7 @@
 """Changes of the prefix cache are numbered, small enough to travel, and add up to the list of blocks."""
 
-from headrace.domain.block_change import BlockChange
 from headrace.engine.contract.request import BlockEvents
+from headrace.kv.block_change import BlockChange
 from headrace.worker.status.block_log import MAX_HASHES, BlockLog
 from headrace.worker.status.translation import to_blocks_changed, to_responses
 

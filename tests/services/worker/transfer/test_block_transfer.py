@@ -16,8 +16,8 @@ from tests.libs.engine.tiny_models import make_oracle, make_prompts
 from tests.services.worker.transfer.cutting_proxy import CuttingProxy
 
 from headrace import failpoints
-from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.rpc.channel import open_channel

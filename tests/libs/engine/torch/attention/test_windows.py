@@ -9,10 +9,10 @@ from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, re
 from tests.libs.engine.tiny_models import WINDOW, make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.kv.block_hash import hash_blocks
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.engine.step.runner import Runner
-
 
 class BlockStore(Protocol):
     """Contents of KV blocks, by number."""
@@ -24,7 +22,7 @@ class BlockStore(Protocol):
         """Overwrites the contents of blocks, each of `block_bytes`."""
 
 
-def store_of(runner: Runner) -> BlockStore | None:
+def store_of(runner: object) -> BlockStore | None:
     """Returns the store of a runner; None where its blocks are on several processes, or cannot be copied otherwise."""
     store: BlockStore | None = getattr(runner, "block_store", None)
     return store

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from headrace.engine.batching.block_pool import BlockPool
-from headrace.engine.contract.block_lease import BlockLease
+from headrace.engine.kv.block_lease import BlockLease
+from headrace.engine.kv.block_pool import BlockPool
 
 
 class BlockLeases:

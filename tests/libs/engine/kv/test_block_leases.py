@@ -6,8 +6,8 @@ from tests.libs.engine.batching.test_batcher import BLOCK_SIZE, make_batcher, ta
 from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.batcher import Batcher
-from headrace.engine.batching.block_hash import hash_blocks
-from headrace.engine.contract.block_lease import BlockLease
+from headrace.engine.kv.block_lease import BlockLease
+from headrace.kv.block_hash import hash_blocks
 
 PROMPT = range(1, 1 + 6 * BLOCK_SIZE)
 HASHES = hash_blocks(PROMPT, BLOCK_SIZE, "")

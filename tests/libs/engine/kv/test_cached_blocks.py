@@ -7,12 +7,12 @@ import pytest
 from tests.libs.engine.engine_running import DEFAULTS, as_on_a_gpu, engine_config, request, run
 from tests.libs.engine.tiny_models import make_oracle, make_prompts
 
-from headrace.engine.batching.block_hash import hash_blocks
-from headrace.engine.contract.block_exchange import BlockExchange, exchange_of
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kv.block_exchange import BlockExchange, exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import InvalidRequest, Unavailable
+from headrace.kv.block_hash import hash_blocks
 
 BLOCK_SIZE = 16
 (PROMPT,) = make_prompts((150,), seed=5)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from headrace.engine.batching.block_leases import BlockLeases
-from headrace.engine.contract.block_lease import BlockLease
 from headrace.engine.contract.engine import EngineSpec
-from headrace.engine.step.block_store import BlockStore
+from headrace.engine.kv.block_lease import BlockLease
+from headrace.engine.kv.block_leases import BlockLeases
+from headrace.engine.kv.block_store import BlockStore
 from headrace.errors.tree import InvalidRequest, Unavailable
 
 LAYOUT_VERSION = 2

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.engine.contract.block_lease import BlockLease
 from headrace.engine.contract.engine import Engine
+from headrace.engine.kv.block_lease import BlockLease
 
 
 class BlockExchange(Protocol):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine.batching.block_hash import extend_hashes, hash_blocks
-from headrace.engine.batching.block_pool import BlockPool
+from headrace.engine.kv.block_pool import BlockPool
+from headrace.kv.block_hash import extend_hashes, hash_blocks
 
 
 def test_the_tail_of_a_table_is_reused_first() -> None:

@@ -1,0 +1,1 @@
+"""Names of KV blocks, which the engine, the scheduler and the cache share."""
