@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.alone",
     "tests.fast",
     "tests.file_times",
+    "tests.garbage",
     "tests.kept_verdicts",
     "tests.last_resort",
     "tests.not_tried",

@@ -14,9 +14,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,18 +91,21 @@ def with_imports(root: Path, files: Iterable[Path]) -> set[Path]:
             continue
         found.add(path)
         if path.suffix == ".py":
-            waiting.extend(each for name in imported(path) if (each := root / f"{name.replace('.', '/')}.py").is_file())
+            names = imported(path.read_text())
+            waiting.extend(each for name in names if (each := root / f"{name.replace('.', '/')}.py").is_file())
     return found
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Names of modules that a file may import of `tests`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def imported(source: str) -> Sequence[str]:
+    """Names of modules that a source may import of `tests`."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name.startswith("tests."))
+            found += (each.name for each in node.names if each.name.startswith("tests."))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tests":
-            yield str(node.module)
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            found += (str(node.module), *(f"{node.module}.{each.name}" for each in node.names))
+    return found
 
 
 def pinned(root: Path, packages: Iterable[str]) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 
 TIMEOUT = 60.0
-PAUSE_SECONDS = 0.05
-"""Seconds between two requests of one client: what two cores serve without a queue."""
+PAUSE_SECONDS = 0.25
+"""Seconds between two requests of one client: what a busy core serves without a queue."""
 CLASSES = ("realtime", "interactive", "default", "batch")
 TEXT_MODEL, EMBEDDING_MODEL = "headrace-demo", "minilm"
 MESSAGES = [{"role": "user", "content": "Why does water flow downhill?"}]

@@ -62,10 +62,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Iterator[
     text_state, embedding_state = tmp_path_factory.mktemp("text"), tmp_path_factory.mktemp("embeddings")
     key = make_key(text_state)
     with (
-        running_platform(text_state, ["--tokenizers", "1", "--config", str(configs["text"])]) as text,
+        running_platform(text_state, ["--config", str(configs["text"])]) as text,
         running_platform(
             embedding_state,
-            ["--tokenizers", "1", "--config", str(configs["embeddings"]), f"{EMBEDDING_MODEL}={minilm}"],
+            ["--config", str(configs["embeddings"]), f"{EMBEDDING_MODEL}={minilm}"],
         ) as embeddings,
     ):
         targets = {kind: [f"127.0.0.1:{found[n]}" for found in ports.values()] for n, kind in enumerate(BEHIND)}

@@ -9,8 +9,8 @@ from tests.harness.running_platform import RunningPlatform, running_platform
 
 @pytest.fixture(scope="package")
 def demo_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """The bundled model, one worker. Not to be harmed."""
-    with running_platform(tmp_path_factory.mktemp("demo")) as platform:
+    """The bundled model, one worker, and as many of each service as by default. Not to be harmed."""
+    with running_platform(tmp_path_factory.mktemp("demo"), counts=()) as platform:
         yield platform
 
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.demo_model import CHECKPOINT
@@ -21,7 +22,7 @@ from headrace.v1 import inference_pb2, inference_pb2_grpc
 BASE, TUNED = "headrace-demo", "team/tuned"
 MESSAGES = [{"role": "user", "content": "What is continuous batching?"}]
 PROMPT = "Continuous batching is"
-STREAM_TOKENS = 1900
+STREAM_TOKENS, STEP_SECONDS = 400, 0.008
 """Long enough that a busy machine gets to the kill while the stream still runs."""
 
 
@@ -49,7 +50,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
     """Two workers, each with the adapter."""
     folder = tmp_path_factory.mktemp("adapters")
     save_adapter(folder / "tuned")
-    with running_platform(folder / "state", ["--replicas", "2", "--lora", f"{TUNED}={folder / 'tuned'}"]) as platform:
+    config = folder / "headrace.toml"
+    config.write_text(hold_back(folder / "failpoints", ("worker-0", "worker-1"), STEP_SECONDS))
+    arguments = ["--replicas", "2", "--config", str(config), "--lora", f"{TUNED}={folder / 'tuned'}"]
+    with running_platform(folder / "state", arguments) as platform:
         yield platform
 
 

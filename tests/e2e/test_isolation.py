@@ -17,6 +17,7 @@ import pytest
 from google.protobuf.message import Message
 from tests.e2e.other_client import OtherClient
 from tests.e2e.worst_bodies import FEW_TEXTS, MODEL, WorstBody, repeated, worst_bodies
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -27,6 +28,7 @@ from headrace.v1.tokenizer_pb2 import ChatMessage
 
 pytestmark = pytest.mark.alone
 LONGEST_WAIT = 0.25
+STEP_SECONDS = 0.01
 MOST_MEMORY = 300 * 2**20
 TRIES = 4
 LAST_EVENTS = ("error", "response.completed", "response.incomplete", "response.failed")
@@ -38,7 +40,8 @@ def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatf
     filters = folder / "filters.toml"
     filters.write_text('[default]\npersonal = ["card", "iban", "email", "phone", "secret"]\nwords = ["foo", "a b"]\n')
     config = folder / "headrace.toml"
-    config.write_text(f'[gateway]\nfilters_file = "{filters}"\n')
+    pace = hold_back(folder / "failpoints", ["worker-0"], STEP_SECONDS)
+    config.write_text(f'[gateway]\nfilters_file = "{filters}"\n{pace}')
     with running_platform(folder / "state", ["--config", str(config)]) as platform:
         yield platform
 
@@ -46,21 +49,13 @@ def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatf
 class Walk:
     """Sends one body after another, and notes after which another client waits for too long."""
 
-    def __init__(self, platform: RunningPlatform, other: OtherClient) -> None:
+    def __init__(self, platform: RunningPlatform, other: OtherClient, usual: float) -> None:
+        """`usual` is the longest wait of the other client on this machine as it is."""
         self._gateway = psutil.Process(platform.service("gateway")["pid"])
         self._other = other
-        self._usual = 0.0
-        """Longest wait of the other client on this machine as it is."""
+        self._usual = usual
         self._late: dict[str, float] = {}
         self._large: dict[str, int] = {}
-
-    def settle(self) -> None:
-        """Finds out what is usual while something else keeps a core busy."""
-        for _ in range(4):
-            end = time.monotonic() + 0.25
-            while time.monotonic() < end:
-                pass
-            self._usual = max(self._usual, self._other.longest_wait())
 
     def send(self, name: str, send: Callable[[], object]) -> None:
         """Sends a body. If the other client waited for too long, it is sent again: a body that stops others does so
@@ -83,12 +78,28 @@ class Walk:
         assert self._large == {}
 
 
-@pytest.fixture
-def walk(filtering: RunningPlatform) -> Iterator[Walk]:
+@pytest.fixture(scope="module")
+def other(filtering: RunningPlatform) -> Iterator[OtherClient]:
     with OtherClient(filtering.http) as other:
-        made = Walk(filtering, other)
-        made.settle()
-        yield made
+        yield other
+
+
+@pytest.fixture(scope="module")
+def usual(other: OtherClient) -> float:
+    """Longest wait while something else keeps a core busy."""
+    waits = []
+    for _ in range(4):
+        end = time.monotonic() + 0.25
+        while time.monotonic() < end:
+            pass
+        waits.append(other.longest_wait())
+    return max(waits)
+
+
+@pytest.fixture
+def walk(filtering: RunningPlatform, other: OtherClient, usual: float) -> Walk:
+    other.longest_wait()
+    return Walk(filtering, other, usual)
 
 
 def post(url: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> int:

@@ -1,9 +1,6 @@
 """API keys on a whole platform: needed over HTTP and gRPC, made, rotated and revoked by commands, and accounted for."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
+from tests.e2e.command_line import Done, headrace_here
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.v1 import inference_pb2, inference_pb2_grpc
@@ -20,10 +18,10 @@ pytestmark = pytest.mark.slow
 BODY = {"model": "headrace-demo", "prompt": [5, 6, 7], "max_tokens": 2, "ignore_eos": True}
 
 
-def headrace(*arguments: str, key: str = "") -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "headrace.cli", *arguments]
-    environment = os.environ | {"HEADRACE_API_KEY": key}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+def headrace(*arguments: str, key: str = "") -> Done:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADRACE_API_KEY", key)
+        return headrace_here(*arguments)
 
 
 def keys(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 TIMEOUT = 60.0
 PROMPT_COUNT = 6
 LEAST = 128
+STEP_SECONDS = 0.008
 
 
 def body(number: int) -> dict[str, Any]:
@@ -45,7 +47,8 @@ def stream(platform: RunningPlatform, began: threading.Event, ending: threading.
 @pytest.mark.slow
 def test_prompts_computed_apart_give_the_same_text(tmp_path: Path, demo_platform: RunningPlatform) -> None:
     config = tmp_path / "headrace.toml"
-    config.write_text(f"[scheduler]\nleast_transfer_token_count = {LEAST}\n")
+    pace = hold_back(tmp_path / "failpoints", ["worker-0"], STEP_SECONDS)
+    config.write_text(f"[scheduler]\nleast_transfer_token_count = {LEAST}\n{pace}")
     expected = [ask(demo_platform, number)[0] for number in range(PROMPT_COUNT + 1)]
     arguments = ["--prefill-workers", "1", "--config", str(config)]
     with running_platform(tmp_path / "state", arguments) as platform:

@@ -33,7 +33,7 @@ def platform(ports: list[int], tmp_path_factory: pytest.TempPathFactory) -> Iter
     folder = tmp_path_factory.mktemp("several")
     config = folder / "headrace.toml"
     config.write_text(f"[tokenizer]\nmetrics_port = {ports[0]}\n[worker]\nmetrics_port = {ports[2]}\n")
-    with running_platform(folder / "state", ["--engine", "sim", "--config", str(config), *COUNTS]) as running:
+    with running_platform(folder / "state", ["--engine", "sim", "--config", str(config)], counts=COUNTS) as running:
         yield running
 
 

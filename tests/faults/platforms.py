@@ -176,7 +176,7 @@ async def up(shape: Shape) -> AsyncIterator[UpPlatform]:
     with tempfile.TemporaryDirectory(prefix="headrace-faults-") as name:
         folder = Path(name)
         config = write_config(shape, folder)
-        running = running_platform(folder, [*shape.arguments, "--config", str(config)])
+        running = running_platform(folder, [*shape.arguments, "--config", str(config)], counts=())
         platform = UpPlatform(await asyncio.to_thread(running.__enter__))
         try:
             yield platform

@@ -9,22 +9,25 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.gateway.api.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS
 
 PROMPT = "Continuous batching is"
 RECOVERY_SECONDS = 15.0
-STREAM_TOKENS = 1000
-"""Long enough that a busy machine gets to the kill while the stream still runs."""
+STREAM_TOKENS = 400
+"""Long enough, at the pace of the workers, that a busy machine gets to the kill while the stream still runs."""
+STEP_SECONDS = 0.008
+ITEM_COUNT = 80
 COUNTS = {
     "type": "object",
     "properties": {
         "counts": {
             "type": "array",
             "items": {"type": "integer", "minimum": 0, "maximum": 999},
-            "minItems": 200,
-            "maxItems": 200,
+            "minItems": ITEM_COUNT,
+            "maxItems": ITEM_COUNT,
         }
     },
     "required": ["counts"],
@@ -37,7 +40,8 @@ COUNTS = {
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """Two workers with the bundled model, held back to a pace at which a stream can still be caught."""
     folder = tmp_path_factory.mktemp("faults")
-    (folder / "slow.toml").write_text('[worker]\nkernels = "torch"\nspeculation = "off"\n')
+    pace = hold_back(folder / "failpoints", ("worker-0", "worker-1"), STEP_SECONDS)
+    (folder / "slow.toml").write_text(f'{pace}speculation = "off"\n')
     with running_platform(folder, ["--replicas", "2", "--config", str(folder / "slow.toml")]) as platform:
         yield platform
 
@@ -132,7 +136,7 @@ def test_structured_output_survives_its_worker(platform: RunningPlatform) -> Non
     restarts = platform.service(worker)["restarts"]
     platform.kill(worker)
     assert stream.join("stop") == expected
-    assert len(json.loads(stream.text)["counts"]) == 200
+    assert len(json.loads(stream.text)["counts"]) == ITEM_COUNT
     platform.wait_until_restarted(worker, restarts + 1)
     platform.wait_until_idle()
 

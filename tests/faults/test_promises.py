@@ -30,6 +30,8 @@ LINKED = [
     "every connection reset",
 ]
 LINGER_SECONDS = 1.0
+CLIENT_COUNT = 6
+"""Enough that each worker has several requests at any time."""
 FAULTS = {fault.name: fault for fault in all_faults(chaos_seconds=0)}
 
 
@@ -89,4 +91,6 @@ def patient(fault: Fault) -> Fault:
     times: dict[str, Any] = {
         name: PATIENT_SECONDS for name in ("recovery", "stall") if getattr(promise, name) is not None
     }
-    return replace(fault, linger=LINGER_SECONDS, promise=replace(promise, **times))
+    return replace(
+        fault, clients=min(fault.clients, CLIENT_COUNT), linger=LINGER_SECONDS, promise=replace(promise, **times)
+    )

@@ -14,7 +14,7 @@ TIMEOUT = 60.0
 
 @pytest.mark.process
 def test_frozen_services_are_started_again(tmp_path: Path) -> None:
-    with running_platform(tmp_path, ["--engine", "sim"]) as platform:
+    with running_platform(tmp_path, ["--engine", "sim"], counts=()) as platform:
         for name in SERVICES:
             platform.kill(name, signal.SIGSTOP)
         for name in SERVICES:

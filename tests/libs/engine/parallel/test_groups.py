@@ -4,25 +4,46 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
+from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.parallel import group
 from headrace.errors import ConfigError, Unsupported
 
 pytestmark = pytest.mark.process
+FOLLOWER = "headrace.engine.parallel.follower"
 SPLITS = [{"tensor_parallel_count": 2}, {"pipeline_parallel_count": 2}]
 SIZES: dict[str, Any] = {"intermediate_size": 128, "head_dim": 32}
 """Sizes of which every half is made of whole groups."""
 FAMILIES = ["qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[ForkedFollowers]:
+    followers = ForkedFollowers()
+    yield followers
+    followers.close()
+
+
+@pytest.fixture
+def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has groups fork their followers. Those of the other tests are started as a worker starts them."""
+    started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(group, "subprocess", started)
+    yield
+    _, left = psutil.wait_procs(forking.running(), END_SECONDS)
+    assert left == []
 
 
 def generate(source: Path, **settings: Any) -> dict[str, list[int]]:
@@ -47,7 +68,7 @@ def check(source: Path, *splits: dict[str, int], **settings: Any) -> None:
     assert alone["again"] == alone["1"]
     for split in splits:
         assert generate(source, **settings, **split) == alone
-    assert not [child for child in psutil.Process().children() if "follower" in " ".join(child.cmdline())]
+    assert not [child for child in psutil.Process().children() if FOLLOWER in child.cmdline()]
 
 
 def make_format(folder: Path, name: str) -> Path:
@@ -59,6 +80,7 @@ def make_format(folder: Path, name: str) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int4", "int8", "awq", "gptq", "compressed-tensors", "gguf"])
 def test_every_format(tmp_path: Path, name: str) -> None:
     rounded = {"precision": name} if name in ("int4", "int8", "bfloat16") else {}
@@ -66,12 +88,14 @@ def test_every_format(tmp_path: Path, name: str) -> None:
     check(make_format(tmp_path, name), *(SPLITS if name in ("int8", "awq", "gguf") else SPLITS[:1]), **rounded)
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family)
     check(tmp_path, *SPLITS)
 
 
+@pytest.mark.usefixtures("forked")
 def test_both_at_once(tmp_path: Path) -> None:
     make_family(tmp_path, "llama", num_key_value_heads=4)
     check(tmp_path, {"tensor_parallel_count": 2, "pipeline_parallel_count": 2})
@@ -96,15 +120,17 @@ def test_what_cannot_be_shared_is_refused_before_any_process_starts(
     tmp_path: Path, settings: dict[str, Any], error: type[Exception], why: str
 ) -> None:
     make_family(tmp_path, "llama")
+    before = psutil.Process().children()
     with pytest.raises(error, match=why):
         load_text_engine(tmp_path, engine_config(block_count=64, **settings))
-    assert psutil.Process().children() == []
+    assert psutil.Process().children() == before
 
 
 LEADER = """
 import sys, pathlib
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.parallel import group
 config = EngineConfig(block_count=64, speculation="off", tensor_parallel_count=2)
 engine = load_text_engine(pathlib.Path(sys.argv[1]), config)
 print("ready", flush=True)

@@ -1,4 +1,4 @@
-"""Drafts of any quality leave the law of the output as it is: enumerated, and counted over 50,000 draws."""
+"""Drafts of any quality leave the law of the output as it is: enumerated, and counted over many draws."""
 
 import itertools
 import math
@@ -93,7 +93,7 @@ def law(start: int, table: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
     return {(a, b, c): p for a, b, c in outputs if (p := float(table[start, a] * table[a, b] * table[b, c])) > 0}
 
 
-GUESSES = [(a, (5 * a + offset) % VOCAB_SIZE) for a in range(VOCAB_SIZE) for offset in (0, 3)]
+GUESSES = [(a, (5 * a + 3 * (a % 2)) % VOCAB_SIZE) for a in range(VOCAB_SIZE)]
 
 
 @pytest.mark.slow
@@ -119,8 +119,9 @@ SAMPLINGS: dict[str, dict[str, float]] = {
     "min_p": {"min_p": 0.23},
     "penalty": {"presence_penalty": 0.7},
 }
-REQUESTS, TOKENS = 5_000, 10
-"""50,000 draws."""
+TOKENS = 10
+USUAL_REQUESTS, PENALTY_REQUESTS = 2_000, 5_000
+"""20,000 draws; with a penalty 50,000, because then what was drawn before counts too, and contexts are many."""
 
 
 def weights(last: int, seen: frozenset[int], sampling: Mapping[str, float]) -> NDArray[np.float64]:
@@ -153,10 +154,11 @@ def transitions(outputs: list[list[int]]) -> Iterator[tuple[int, frozenset[int],
 
 
 def draw_outputs(drafter: FixedDrafter, spec: EngineSpec, sampling: Mapping[str, Any]) -> list[list[int]]:
-    """REQUESTS outputs of TOKENS tokens, for each 200 of which at least one guess was right."""
+    """Outputs of TOKENS tokens, for each 200 of which at least one guess was right."""
+    request_count = PENALTY_REQUESTS if "presence_penalty" in sampling else USUAL_REQUESTS
     engine = make_engine(spec, drafter)
     outputs: list[list[int]] = []
-    for first in range(0, REQUESTS, spec.max_running_count):
+    for first in range(0, request_count, spec.max_running_count):
         seeds = range(first, first + spec.max_running_count)
         for seed in seeds:
             engine.add(request(str(seed), [3], max_tokens=TOKENS, seed=seed, **sampling))
@@ -165,7 +167,7 @@ def draw_outputs(drafter: FixedDrafter, spec: EngineSpec, sampling: Mapping[str,
             for delta in engine.step():
                 found.setdefault(delta.request_id, []).extend(delta.token_ids)
         outputs += found.values()
-    assert engine.stats().accepted_token_count > REQUESTS * TOKENS / 200
+    assert engine.stats().accepted_token_count > request_count * TOKENS / 200
     engine.close()
     return outputs
 
@@ -191,7 +193,7 @@ def chi_square(outputs: list[list[int]], sampling: Mapping[str, float]) -> tuple
 @pytest.mark.parametrize(
     ("drafter", "name"), [*(("model", name) for name in SAMPLINGS), ("ngram", "plain"), ("ngram", "top_k")]
 )
-def test_50_000_draws_follow_the_target(drafter: str, name: str) -> None:
+def test_drawn_outputs_follow_the_target(drafter: str, name: str) -> None:
     """The seeds are fixed, so a false alarm cannot come and go. The bound is at a probability of 1e-5."""
     spec = make_spec(running=1000)
     outputs = draw_outputs(AlwaysModel(spec) if drafter == "model" else AlwaysNgram(), spec, SAMPLINGS[name])

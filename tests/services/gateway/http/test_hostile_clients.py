@@ -40,7 +40,6 @@ async def watched_loop() -> AsyncIterator[Callable[[], float]]:
         yield lambda: longest
     finally:
         ticking.cancel()
-        gc.unfreeze()
 
 
 async def test_the_watch_sees_what_stands_still() -> None:

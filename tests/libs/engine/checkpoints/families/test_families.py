@@ -1,6 +1,7 @@
 """Every architecture and every kind of rotary scaling against transformers, and against itself in other batches."""
 
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,56 @@ LARGEST_ERROR = 1e-4
 MAX_LEN = {"phi3_short": 384, "phi3_long": 512}
 TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long", "mixtral_windows", "qwen3_moe")
 """Together, all code that the others share."""
+EVERY_WAY = [
+    *((name, kernels) for name in FAMILIES for kernels in ("auto", "torch", "device")),
+    *((name, "rows") for name in TOLD_APART),
+]
+"""Families and ways to compute them. Row by row, a family takes as long as in all other ways."""
 
 
 def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
     return load_text_engine(folder, engine_config(**(defaults | DEFAULTS | settings)))
+
+
+class Oracle:
+    """A model in transformers. What it computes is kept for all kernels that are compared with it."""
+
+    def __init__(self, folder: Path, model: PreTrainedModel) -> None:
+        self.folder = folder
+        self.model = model
+        self.logits = cache(self._logits)
+        self.continuation = cache(self._continuation)
+
+    @torch.inference_mode()
+    def _logits(self, prompt: tuple[int, ...]) -> torch.Tensor:
+        return self.model(torch.tensor([prompt])).logits[0, :-1].float()
+
+    def _continuation(self, prompt: tuple[int, ...]) -> list[int]:
+        return continue_greedily(self.model, prompt, 12)
+
+
+class Oracles:
+    """One model of each family and of each rotary scaling."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.family = cache(self._family)
+        self.scaled = cache(self._scaled)
+
+    def _family(self, name: str) -> Oracle:
+        folder = self._root / name
+        return Oracle(folder, make_family(folder, name))
+
+    def _scaled(self, name: str) -> Oracle:
+        folder, rope = self._root / f"scaled {name}", {"rope_theta": 10000.0, **ROPES[name]}
+        usual = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4}
+        return Oracle(folder, save_random(folder, usual | {"rope_parameters": rope}))
+
+
+@pytest.fixture(scope="module")
+def oracles(tmp_path_factory: pytest.TempPathFactory) -> Oracles:
+    return Oracles(tmp_path_factory.mktemp("oracles"))
 
 
 def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:
@@ -60,60 +106,54 @@ def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:
     return torch.cat(parts)
 
 
-@torch.inference_mode()
-def relative_error(engine: TextEngine, model: PreTrainedModel, prompt: tuple[int, ...]) -> float:
+def relative_error(engine: TextEngine, oracle: Oracle, prompt: tuple[int, ...]) -> float:
     """The largest difference between logits, as a share of the largest logit."""
-    expected = model(torch.tensor([prompt])).logits[0, :-1].float()
+    expected = oracle.logits(prompt)
     found = prompt_logits(engine, prompt)
     assert found.shape == expected.shape
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-def check_against_transformers(engine: TextEngine, model: PreTrainedModel, prompts: list[tuple[int, ...]]) -> None:
+def check_against_transformers(engine: TextEngine, oracle: Oracle, prompts: list[tuple[int, ...]]) -> None:
     for prompt in prompts:
-        assert relative_error(engine, model, prompt) <= LARGEST_ERROR, len(prompt)
+        assert relative_error(engine, oracle, prompt) <= LARGEST_ERROR, len(prompt)
     out = run(engine, *(request(str(i), p, max_tokens=12, temperature=0.0) for i, p in enumerate(prompts)))
     for index, prompt in enumerate(prompts):
-        assert out[str(index)] == continue_greedily(model, prompt, 12), len(prompt)
+        assert out[str(index)] == oracle.continuation(prompt), len(prompt)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each_kernel", ["auto", "torch", "rows", "device"], indirect=True)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_architectures_equal_transformers(name: str, tmp_path: Path) -> None:
-    model = make_family(tmp_path, name)
-    engine = load(tmp_path, max_model_length=MAX_LEN.get(name, 0))
+@pytest.mark.parametrize(("name", "each_kernel"), EVERY_WAY, indirect=["each_kernel"])
+def test_architectures_equal_transformers(name: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    engine = load(oracle.folder, max_model_length=MAX_LEN.get(name, 0))
     prompts = PROMPTS[1:] if name == "phi3_long" else PROMPTS
-    check_against_transformers(engine, model, prompts)
+    check_against_transformers(engine, oracle, prompts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROPES)
-def test_rotary_scalings_equal_transformers(name: str, tmp_path: Path) -> None:
-    rope = {"rope_theta": 10000.0, **ROPES[name]}
-    model = save_random(
-        tmp_path,
-        {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "rope_parameters": rope},
-    )
-    check_against_transformers(load(tmp_path), model, PROMPTS)
+def test_rotary_scalings_equal_transformers(name: str, oracles: Oracles) -> None:
+    oracle = oracles.scaled(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD_APART)
-def test_batch_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(name: str, oracles: Oracles) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
-    make_family(tmp_path, name)
+    folder = oracles.family(name).folder
     requests = [
         request(str(i), prompt, max_tokens=30, temperature=0.0, logprob_count=2)
         for i, prompt in enumerate((*PROMPTS, PROMPTS[2] + PROMPTS[0]))
     ]
     expected: dict[str, Any] = {}
     for each in requests:
-        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512, max_model_length=512)
+        engine = load(folder, prefix_cache=False, max_step_token_count=512, max_model_length=512)
         engine.add(each)
         expected |= finish(engine)
     for settings in ({"max_step_token_count": 512}, {"max_step_token_count": 16}, {"block_count": 21}):
-        engine = load(tmp_path, max_model_length=512, **settings)
+        engine = load(folder, max_model_length=512, **settings)
         for round_ in range(2):  # the second round hits the prefix cache
             random.Random(round_).shuffle(requests)
             streams = finish_all(engine, requests)
