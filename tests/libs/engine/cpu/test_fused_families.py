@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from tests.libs.engine.checkpoints.families.test_families import check_against_transformers, prompt_logits
+from tests.libs.engine.checkpoints.families.test_families import Oracle, check_against_transformers, prompt_logits
 from tests.libs.engine.determinism.covering_array import cover_pairs
 from tests.libs.engine.determinism.test_one_text import TINY_FACTORS, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.engine_running import engine_config, request, run
@@ -68,7 +68,7 @@ def test_plain_weights_give_what_torch_and_transformers_give(name: str, tmp_path
     found, expected = (prompt_logits(each, PROMPTS[2]) for each in (engine, oracle))
     assert float((found - expected).abs().max() / expected.abs().max()) <= ROUNDING
     assert greedy(engine) == greedy(oracle)
-    check_against_transformers(engine, model, PROMPTS)
+    check_against_transformers(engine, Oracle(tmp_path, model), PROMPTS)
 
 
 @pytest.mark.parametrize("name", TOLD_APART)
