@@ -23,12 +23,12 @@ class SequenceBlocks:
 
     @property
     def longest_chunk(self) -> int:
-        """Most tokens of one sequence in one step."""
+        """Maximum number of tokens of one sequence in one step."""
         return self._need.longest_chunk
 
     def capacity(self, sequence: Sequence) -> int:
-        """Counts the tokens that a sequence could have in the blocks that it holds and in those that nobody is to keep
-        free."""
+        """Counts the tokens that a sequence could have in the blocks that it holds and in the free ones that are not
+        reserved."""
         return (len(sequence.block_table) + max(0, self._pool.free_count - self._watermark)) * self._size
 
     def grow(self, sequence: Sequence, token_count: int) -> bool:

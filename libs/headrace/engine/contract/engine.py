@@ -18,7 +18,7 @@ class EngineSpec:
     max_model_length: int
     """Longest prompt plus output, in tokens."""
     max_running_count: int
-    """Most sequences in one step."""
+    """Maximum number of sequences in one step."""
     max_step_token_count: int
     """Token budget of one step (prefill chunks plus decodes)."""
     block_size: int

@@ -35,7 +35,7 @@ class SamplingParams:
     """Settings by which each token is chosen. The defaults sample from the model's own distribution."""
 
     max_tokens: int = 16
-    """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
+    """Maximum number of tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
     temperature: float = 1.0
     """Divisor of logits; 0 picks the most likely token. In [0, 2]."""
     top_k: int | None = None

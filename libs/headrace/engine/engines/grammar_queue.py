@@ -40,7 +40,8 @@ class GrammarQueue:
         self._entries[sequence.request_id] = _Entry(sequence, grammar, self._compiler.compile(grammar))
 
     def discard(self, request_id: str) -> None:
-        """Forgets a sequence, if it waits here, and its grammar, if nobody else waits for it and it has not begun."""
+        """Forgets a sequence, if it waits here, and its grammar, if no other sequence waits for it and it has not
+        begun."""
         entry = self._entries.pop(request_id, None)
         if entry is not None and all(other.future is not entry.future for other in self._entries.values()):
             entry.future.cancel()

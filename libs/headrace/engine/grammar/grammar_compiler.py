@@ -26,7 +26,7 @@ CAPACITY = 64
 _OF_JSON = frozenset({GrammarKind.JSON_SCHEMA, GrammarKind.JSON_OBJECT, GrammarKind.LARK_WITH_SCHEMAS})
 STEP_FUEL = 50_000
 """Work of the lexer that one step may take, in llguidance's measure: a quarter of its own limit, some 0.1 s, because
-everybody's tokens wait for a step."""
+all sequences wait for a step."""
 
 
 class GrammarCompiler:
@@ -58,7 +58,7 @@ class GrammarCompiler:
         return future
 
     def close(self) -> None:
-        """Lets go of the threads. What they are at is finished, but nobody will hear of it."""
+        """Lets go of the threads. They finish their current work, but its result is dropped."""
         self._threads.close()
 
     def _compile(self, grammar: Grammar) -> TokenMatcher:

@@ -1,4 +1,4 @@
-"""Heap of the C library: memory that it holds from the system, and how much of it nobody uses."""
+"""Heap of the C library: memory that it holds from the system, and how much of it is unused."""
 
 import ctypes
 

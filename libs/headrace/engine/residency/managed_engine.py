@@ -29,7 +29,7 @@ class ManagedEngine:
         self, spec: EngineSpec, turn: StepTurn, on_want: Callable[[], None], is_sound: Callable[[], bool]
     ) -> None:
         """`on_want` is called when a request waits for the model, or the engine is lost, from any thread. `is_sound`:
-        whether waiting counts as a sign of life, because whoever moves models is well."""
+        whether waiting counts as progress, because the model manager is healthy."""
         self._spec = spec
         self._turn = turn
         self._on_want = on_want
@@ -195,7 +195,7 @@ class ManagedEngine:
             self._note_waiting()
 
     def _told(self) -> list[Delta]:
-        """Raises the oldest failure that nobody was told of yet. Otherwise counts that nothing could be done."""
+        """Raises the oldest failure that has not been reported yet. Otherwise counts that nothing could be done."""
         if self._failures:
             raise self._failures.popleft()
         self._wait_count += self._is_sound()

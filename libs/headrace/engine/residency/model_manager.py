@@ -76,7 +76,7 @@ class ModelManager:
         return self._engines
 
     def start(self, on_change: Callable[[str], None], on_crash: Callable[[BaseException], None]) -> None:
-        """Starts to move models. `on_change` is told the name of each that moved, and `on_crash` the error after which
+        """Starts to move models. `on_change` receives the name of each that moved, and `on_crash` the error after which
         none moves any more; both from another thread."""
         self._on_change, self._on_crash = on_change, on_crash
         self._thread.start()

@@ -135,8 +135,8 @@ class Residency:
         return self._make_room(target, now)
 
     def _line(self, now: float) -> list[Resident]:
-        """Models that are to come in, in order: pinned ones are always wanted, but after those that somebody waits
-        for."""
+        """Models that are to come in, in order: pinned ones are always wanted, but after those with waiting
+        requests."""
         wanted = [
             one
             for one in self._residents.values()
