@@ -18,7 +18,7 @@ PUBLISHER_HEADER = "Headrace-Publisher"
 SEQUENCE_HEADER = "Headrace-Sequence"
 TRACE_HEADER = "traceparent"
 MAX_SUBJECTS = 10_000
-"""Most subjects whose numbers are remembered. Every worker has a few of its own."""
+"""Maximum number of subjects whose numbers are remembered. Every worker has a few."""
 
 EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
 EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
@@ -94,7 +94,7 @@ class Bus(Protocol):
 
     async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
         """Writes an entry of a store if its revision is still `revision`; 0: if there is none. Returns the new
-        revision, or None if somebody else was faster. Raises StoreAway while there is no connection."""
+        revision, or None if another writer was faster. Raises StoreAway while there is no connection."""
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         """Calls back after every connect, the first included."""

@@ -60,7 +60,7 @@ class HttpTransport:
                 elif chunk.token_ids or chunk.text or chunk.reasoning or chunk.tool_calls:
                     yield replace(chunk, finish_reason="")
         finally:
-            # Ends the connection, which tells the platform that nobody reads on.
+            # Ends the connection, which tells the platform that the reader is gone.
             await response.aclose()
 
     async def embed(self, call: Call, inputs: Sequence[Input], dimensions: int | None) -> Embeddings:

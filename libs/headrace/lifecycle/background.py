@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Watches tasks to their end. The first that fails ends the service: nobody else would notice."""
+    """Watches tasks to their end. The first that fails ends the service: otherwise it would go unnoticed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -47,4 +47,4 @@ class Service:
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
     """Lets running work end. Called after the service left the registry and health went red."""
     background: Background = field(default_factory=Background)
-    """Tasks of the service. One that fails ends the process; closed by whoever built the service."""
+    """Tasks of the service. One that fails ends the process; closed by the builder of the service."""

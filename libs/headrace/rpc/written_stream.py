@@ -22,7 +22,7 @@ async def written_stream(call: Any, requests: AsyncIterator[Any]) -> AsyncIterat
 
 
 async def _write(call: Any, requests: AsyncIterator[Any]) -> None:
-    # Whoever reads the answers hears why a call has ended.
+    # The reader of the answers receives the reason why a call has ended.
     with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
         async for request in requests:
             await call.write(request)

@@ -36,7 +36,7 @@ def nats_conf(folder: PurePath) -> str:
         "verify_and_map": True,
         "timeout": 5,
         "min_version": "1.3",
-        # Nothing is said in plain text, so that nobody in between can talk a client out of encryption.
+        # Nothing is said in plain text, so that no man in the middle can talk a client out of encryption.
         "handshake_first": True,
     }
     # NATS reads JSON too.

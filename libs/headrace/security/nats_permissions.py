@@ -50,7 +50,7 @@ def _finds(store: Store) -> tuple[str, ...]:
 
 
 def _creates(store: Store) -> tuple[str, ...]:
-    """Subjects that make a bucket. A role that only writes waits until another has made it: whoever makes a stream
+    """Subjects that make a bucket. A role that only writes waits until another has made it: the maker of a stream
     chooses what goes into it."""
     return f"{API}.INFO", *(f"{API}.STREAM.{verb}.{store.stream}" for verb in ("CREATE", "UPDATE")), *_finds(store)
 

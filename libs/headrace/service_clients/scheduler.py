@@ -26,7 +26,7 @@ SILENCE_SECONDS = 1.0
 PATIENCE_SECONDS = 0.05
 """Longest wait, in seconds, of a command that is not urgent."""
 MAX_COMMANDS = 64
-"""Most commands in one message, because its size is limited."""
+"""Maximum number of commands in one message, because its size is limited."""
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 _log = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class SchedulerStream:
                     place.set_exception(from_status(refusal.error))
 
     def _lose(self) -> None:
-        """Ends everyone's wait: both sides forget what was said on a stream that broke."""
+        """Ends all waits: both sides forget what was said on a stream that broke."""
         self._sign = None
         for place in self._places.values():
             if not place.done():

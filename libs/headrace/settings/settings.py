@@ -1,6 +1,6 @@
 """Reads settings. Flags win over environment, environment over file, file over defaults.
 
-Whoever starts a process may choose other defaults, with `--default NAME=VALUE`. An unknown or invalid setting stops the
+The starter of a process may choose other defaults, with `--default NAME=VALUE`. An unknown or invalid setting stops the
 start, and the error names the setting and its source.
 """
 

@@ -22,7 +22,7 @@ _UNPACKED = frozenset({FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES})
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Most that one request may have."""
+    """Limits of one request."""
 
     byte_count: int
     field_count: int = 50_000

@@ -30,7 +30,7 @@ class SignedPair:
 
 
 class Authority:
-    """Signs with one key. Whoever has it can be any role: it belongs where `headrace certs` runs, and nowhere else."""
+    """Signs with one key. Its holder can assume any role: it belongs where `headrace certs` runs, and nowhere else."""
 
     def __init__(self, pair: SignedPair) -> None:
         """Raises ConfigError for a pair that cannot be read."""
