@@ -65,8 +65,8 @@ class Routes:
         console: ConsoleRoutes | None = None,
         uploads: UploadBudget | None = None,
     ) -> None:
-        """`console`: whoever answers browsers that come to /. None: they see what everyone sees. `uploads`: the budget
-        of bodies that arrive. None: one of its own."""
+        """`console`: what answers browsers that come to /. None: they get the same as other clients. `uploads`: the
+        budget of bodies that arrive. None: a new one."""
         self._settings = settings
         self._console = console
         self._endpoints = Endpoints([*groups, *([console] if console else []), self])

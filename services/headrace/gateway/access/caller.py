@@ -44,7 +44,7 @@ class Caller:
             )
 
     def allowed_seconds(self, wanted: float) -> float:
-        """Returns the seconds wanted for a request, or the most that the key allows."""
+        """Returns the seconds wanted for a request, or the maximum that the key allows."""
         longest = self.key.longest_deadline if self.key else None
         return wanted if longest is None else min(wanted, longest)
 

@@ -19,7 +19,7 @@ from headrace.v1.generation_pb2 import (
 )
 
 MOST_CALLS = 16
-"""Most calls in one answer: a model that repeats itself would call for ever."""
+"""Maximum number of calls in one answer: a model that repeats itself would call for ever."""
 _ANYTHING = "/(.|\\n)*/"
 _CONTENT = "content"
 

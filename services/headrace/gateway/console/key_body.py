@@ -26,7 +26,7 @@ class KeyBody(BaseModel):
     weight: float = 1.0
     highest_class: str = "realtime"
     longest_deadline: float | None = None
-    """Most seconds that a request may take."""
+    """Maximum seconds that a request may take."""
 
 
 def parse_key_body(body: bytes) -> KeyBody:

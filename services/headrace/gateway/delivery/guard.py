@@ -26,7 +26,7 @@ class Guard:
         self._ask = ask
 
     async def check_input(self, rule: GuardRule | None, conversation: Conversation, envelope: Envelope) -> None:
-        """Raises ContentFiltered for an unsafe conversation, and Unavailable where nobody can judge it."""
+        """Raises ContentFiltered for an unsafe conversation, and Unavailable where no model can judge it."""
         if rule is None or not rule.on_input:
             return
         if await self._is_unsafe(rule, conversation, envelope):

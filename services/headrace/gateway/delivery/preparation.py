@@ -132,7 +132,7 @@ class Preparation:
                 return given[:limit]
             if not given:
                 raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
+            # Inputs that may be truncated may have any length; others are refused if they certainly do not fit.
             context = model_info.max_model_length if limit is None else None
             try:
                 wanted = TextToEncode(model, given, special is not False, limit, context)

@@ -28,7 +28,7 @@ class _Pattern(BaseModel):
     name: str = Field(pattern="^[a-z][a-z0-9_-]{0,31}$")
     regex: str
     longest: int = Field(default=64, ge=1, le=MAX_MATCH)
-    """Most characters of a match, and those that a stream is held back by."""
+    """Maximum length of a match, and the number of characters that a stream is held back by."""
 
 
 class _Guard(BaseModel):

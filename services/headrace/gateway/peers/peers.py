@@ -8,7 +8,7 @@ from typing import Any
 from headrace.gateway.peers.request_query import RequestQuery
 
 ANSWER_SECONDS = 0.5
-"""Most seconds that the others have to answer. Whoever needs longer is left out."""
+"""Maximum seconds that the others have to answer. Slower ones are left out."""
 SILENCE_SECONDS = 3.5
 """Seconds without a sign of life, one of which comes every second, after which a gateway is not waited for."""
 

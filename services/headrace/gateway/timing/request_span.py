@@ -29,7 +29,7 @@ def request_span(record: RequestRecord) -> Iterator[None]:
         finally:
             if current.is_recording():
                 current.set_attributes(attributes_of(record))
-            # Ends with the last byte: what is cleared away afterwards keeps nobody waiting.
+            # Ends with the last byte: the cleanup afterwards delays no client.
             current.end(int((start + record.stopwatch.elapsed) * 1e9))
 
 

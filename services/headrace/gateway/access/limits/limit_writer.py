@@ -137,7 +137,7 @@ class LimitWriter:
             taken, self._next = self._next, _Round()
             try:
                 await self._write(taken)
-            except Exception:  # noqa: BLE001 - whoever waits is told
+            except Exception:  # noqa: BLE001 - the waiters receive it
                 _log.exception("the budget of a key was not written", extra={"key": self._key_id})
                 for wish in taken.wishes:
                     if not wish.verdict.done():
@@ -195,7 +195,7 @@ class LimitWriter:
         draft.budget.hold(self._gateway, draft.held if self._limits.concurrency is not None else 0, now)
 
     def _commit(self, draft: _Draft) -> None:
-        """Tells the verdicts. What is granted to someone who has left meanwhile goes back."""
+        """Tells the verdicts. What is granted to a caller that has left meanwhile goes back."""
         self._seen, self._held = draft.budget, draft.held
         for wish, verdict in draft.verdicts:
             if not wish.verdict.done():

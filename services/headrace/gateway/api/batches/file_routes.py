@@ -24,7 +24,7 @@ from headrace.gateway.http.forms.upload_form import FILE_FIELD, UploadForm
 _PATH = "/v1/files"
 MAX_LISTED = 10_000
 TRANSFER_SECONDS = 3600.0
-"""Most seconds that the transfer of a file may take."""
+"""Maximum seconds that the transfer of a file may take."""
 PART_BYTES = 64 * 1024
 FORM_BYTES = 128 * 1024
 """Bytes of a form in addition to those of its file."""

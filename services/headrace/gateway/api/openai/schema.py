@@ -76,7 +76,7 @@ class Body(ModelBody):
     return_tokens_as_token_ids: bool | None = None
     """Whether log-probabilities name tokens as `token_id:7`."""
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1, le=MAX_INT32)
-    """Most tokens of the prompt that are read; -1: as many as leave room for the answer."""
+    """Maximum number of prompt tokens that are read; -1: as many as leave room for the answer."""
     truncation_side: Literal["left", "right"] | None = None
     timings: bool | None = None
 

@@ -17,7 +17,7 @@ from headrace.gateway.batches.storage.timed_id import BATCH, FILE
 
 
 class BatchOutput:
-    """Writes both files. Whoever does it again, after the end of a gateway, writes files of the same ids."""
+    """Writes both files. Writing them again, after the end of a gateway, makes files of the same ids."""
 
     def __init__(self, batch: BatchRecord, folder: Path, files: FileStore, seconds: float) -> None:
         """`folder`: that of the batch. `seconds`: time for which files are kept."""

@@ -31,7 +31,7 @@ class FileStore:
 
     root: Path
     tenant_bytes: int
-    """Most bytes of all files of a tenant."""
+    """Maximum bytes of all files of a tenant."""
     seconds: float
     """Seconds for which files are kept whose makers do not say."""
     damage: Damage = field(default_factory=Damage)
