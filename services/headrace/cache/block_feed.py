@@ -13,7 +13,7 @@ MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0
 """Seconds of silence after which a worker is forgotten: a living one speaks every two seconds."""
 MAX_WAITING_HASHES = 200_000
-"""Most hashes per worker in changes that wait for an earlier one. Changes beyond that count as missed."""
+"""Maximum number of hashes per worker in changes that wait for an earlier one. Changes beyond that count as missed."""
 MAX_WAITING_CHANGES = 1024
 
 

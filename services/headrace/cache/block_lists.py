@@ -14,7 +14,7 @@ from headrace.rpc.channel import OpenChannel
 from headrace.service_clients.worker import GrpcWorkerClient
 
 MAX_CALLS = 8
-"""Most lists asked for at the same time: after a restart every worker is asked."""
+"""Maximum number of lists requested at once: after a restart every worker is asked."""
 CALL_SECONDS = 5.0
 GRACE_SECONDS = 0.02
 """Seconds within which a change arrives that was merely overtaken."""

@@ -26,11 +26,11 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     pinned: Names = Field(default=())
     """Names of the models, of several, that stay awake."""
     awake_bytes: int = Field(default=0, ge=0)
-    """Most bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
+    """Maximum bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
     free memory at the start."""
     asleep_bytes: int | None = Field(default=None, ge=0)
-    """Most bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it, they
-    are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
+    """Maximum bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it,
+    they are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
     stay_seconds: float = Field(default=1.0, ge=0)
     """Time that a model stays awake at least, where there are several: it bounds how often they swap."""
     swap_patience_seconds: float = Field(default=2.0, ge=0)
@@ -60,10 +60,10 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     device_profile: Path | None = None
     """TOML file with the peak rates and the price of the accelerator, such as those in deploy/profiles."""
     memory_bandwidth: float = Field(default=0.0, ge=0)
-    """Most bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
+    """Peak bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
     without one, as measured at the first start."""
     arithmetic_rate: float = Field(default=0.0, ge=0)
-    """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
+    """Peak operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
     role: Literal["both", "prefill", "decode"] = "both"
     """Part in the work on prompts: `prefill` computes them for others, `decode` goes on with them, `both` does both.
     Where a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""

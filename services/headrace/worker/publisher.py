@@ -16,7 +16,7 @@ MIN_INTERVAL = 0.25
 BLOCKS_INTERVAL = 0.01
 """Seconds between two messages about blocks, which only caches hear."""
 QUIET_BLOCKS_INTERVAL = 2.0
-"""Seconds after which the latest number is told again: a lost change goes unnoticed for as long."""
+"""Seconds after which the latest number is published again: a lost change goes unnoticed for as long."""
 
 
 class WorkerPublisher:

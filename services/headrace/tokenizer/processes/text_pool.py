@@ -93,6 +93,6 @@ class TextPool:
 
     def _forget(self, task: "asyncio.Task[object]") -> None:
         self._running.discard(task)
-        # The caller may be gone, and an exception that nobody retrieves would be logged.
+        # The caller may be gone, and an exception that is never retrieved would be logged.
         if not task.cancelled():
             task.exception()

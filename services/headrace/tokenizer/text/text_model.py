@@ -100,7 +100,7 @@ class TextModel:
 
     @cached_property
     def longest_piece(self) -> int | None:
-        """Most characters that a token can stand for, if there is such a bound."""
+        """Maximum number of characters that a token can stand for, if there is such a bound."""
         return longest_piece(self._tokenizer)
 
     @cached_property

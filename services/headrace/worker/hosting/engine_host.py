@@ -55,7 +55,7 @@ class EngineHost:
         return ResidentStatus() if self._manager is None else self._manager.status(model)
 
     def start(self, on_change: Callable[[str], None], on_crash: Callable[[BaseException], None]) -> None:
-        """Starts to move models. `on_change` is told the name of each that moved; both are called from any thread."""
+        """Starts to move models. `on_change` receives the name of each that moved; both are called from any thread."""
         if self._manager is not None:
             self._manager.start(on_change, on_crash)
 

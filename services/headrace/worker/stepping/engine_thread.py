@@ -297,7 +297,7 @@ class EngineThread:
 
 
 def _answer(asked: _Ask) -> None:
-    """Runs what was asked, unless nobody waits for it any more."""
+    """Runs what was asked, unless its caller has given up."""
     if asked.outcome.set_running_or_notify_cancel():
         try:
             asked.outcome.set_result(asked.function())

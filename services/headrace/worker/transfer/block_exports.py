@@ -21,9 +21,9 @@ from headrace.worker.transfer.transfer_leases import TransferLeases
 from headrace.worker.transfer.transfer_metrics import SENT_BLOCKS, SENT_BYTES
 
 PACKET_BYTES = 2 << 20
-"""Most bytes of blocks in one message, unless a single block is larger."""
+"""Maximum bytes of blocks in one message, unless a single block is larger."""
 LONGEST_SECONDS = 60.0
-"""Most time for which a transfer may hold blocks."""
+"""Longest time, in seconds, for which a transfer may hold blocks."""
 LARGEST_BLOCK_BYTES = 32 << 20
 """Largest block that a message carries."""
 

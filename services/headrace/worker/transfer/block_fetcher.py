@@ -32,7 +32,7 @@ RESUME_COUNT = 2
 DEADLINE_SHARE = 0.3
 """Share of the time that a request has left which its transfer may take."""
 LONGEST_SECONDS = 20.0
-"""Most time that a transfer may take: shorter than gateways wait for a sign of progress."""
+"""Longest time, in seconds, that a transfer may take: shorter than gateways wait for progress."""
 
 _log = logging.getLogger(__name__)
 

@@ -163,7 +163,7 @@ class Fleet:
         return heaps
 
     def keep_adapters(self, names: Collection[str]) -> None:
-        """Drops the index of every adapter that nobody asks for at the moment."""
+        """Drops the index of every adapter that no request uses at the moment."""
         self._heaps = {name: heaps for name, heaps in self._heaps.items() if not name or name in names}
 
     def _remove(self, worker_id: str) -> None:

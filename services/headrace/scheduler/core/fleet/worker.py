@@ -57,7 +57,7 @@ class WorkerReport:
     fence: int = 0
     """Largest fencing number that the worker has seen."""
     is_prefill: bool = False
-    """Whether it computes prompts for others, and runs whole requests only where nobody else does."""
+    """Whether it computes prompts for others, and runs whole requests only where no other worker does."""
     block_layout: str = ""
     """Digest of all that must agree for KV blocks to travel. Empty: the worker exchanges none."""
     block_bytes: int = 0
