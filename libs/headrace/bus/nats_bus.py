@@ -252,7 +252,7 @@ class NatsBus:
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Iterator[None]:
-        """Counts a failure of the registry and goes on: what is registered is registered again."""
+        """Counts a failure of the registry and continues: entries are registered again."""
         try:
             yield
         except _FAILURES as error:

@@ -20,7 +20,7 @@ class Model:
     can_chat: bool = True
     """Whether it has a chat template, as far as is known."""
     parent: str = ""
-    """The model that it is with an adapter. Empty: a model of its own."""
+    """The model that it is with an adapter. Empty: a model without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """JSON schema of the arguments. Empty: there are none."""
     strict: bool = False
-    """Whether every keyword of the schema must be followed. Otherwise those that cannot be are hints."""
+    """Whether every keyword of the schema must be followed. Otherwise keywords that cannot be are hints."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -39,7 +39,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class GenerationOptions(CallOptions, total=False):
-    """Options of a completion. What is not given is as the model recommends."""
+    """Options of a completion. Options left out are as the model recommends."""
 
     max_tokens: int
     """Maximum number of tokens to generate, at least 1. Default: 16 for a completion, as many as fit for a
@@ -109,7 +109,7 @@ class Question:
 
 
 def check(options: Mapping[str, Any], known: type) -> None:
-    """Raises TypeError for an option that does not exist, as Python does for keywords, and InvalidRequest for those
+    """Raises TypeError for an option that does not exist, as Python does for keywords, and InvalidRequest for options
     that no platform could honor."""
     for name in options:
         if name not in known.__annotations__:

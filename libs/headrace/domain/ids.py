@@ -1,4 +1,4 @@
-"""Ids of a request on its way through the platform, each built from the one before.
+"""Ids of a request throughout the platform, each built from the one before.
 
 | id | example | who makes it | what it names |
 |---|---|---|---|

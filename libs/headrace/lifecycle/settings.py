@@ -29,7 +29,7 @@ class ServiceSettings(Settings):
     """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
     command line. Empty: internal services answer every caller that reaches them."""
     credential_file: Path | None = None
-    """File with that secret, instead of the secret itself. NATS gets it too, where its URL has no secret of its own."""
+    """File with that secret, instead of the secret itself. NATS gets it too, where its URL has no secret."""
     certificates: Path | None = None
     """Folder with the certificate (tls.crt), the key (tls.key) and the authority (ca.crt) of this service's role, as
     `headrace certs` makes them. Services and NATS then speak mutual TLS. Unset: plain text."""

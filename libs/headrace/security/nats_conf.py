@@ -32,7 +32,7 @@ def nats_conf(folder: PurePath) -> str:
         "cert_file": str(folder / CERTIFICATE_FILE),
         "key_file": str(folder / KEY_FILE),
         "ca_file": str(folder / AUTHORITY_FILE),
-        # Users are those whom the certificate names.
+        # Users are the names in their certificates.
         "verify_and_map": True,
         "timeout": 5,
         "min_version": "1.3",

@@ -10,7 +10,7 @@ OTHERS = 0o077
 
 
 def keep_files_private() -> None:
-    """Has this process, and those that it starts, make files and folders that only the user can open."""
+    """Has this process, and its children, make files and folders that only the user can open."""
     os.umask(OTHERS)
 
 

@@ -111,7 +111,7 @@ class Batcher:
         """
         builder = PlanBuilder(budget_left=self.step_token_limit)
         reading: list[Sequence] = []
-        # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
+        # Sequences preempted meanwhile are taken off the end, so that the loop does not reach them.
         for sequence in self._queues.running:
             if sequence.remaining_count > 1:
                 reading.append(sequence)
@@ -271,7 +271,7 @@ class Batcher:
         return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, builder)
 
     def _promised(self, builder: PlanBuilder) -> int:
-        """Blocks that all running sequences' tokens will need besides those that they have."""
+        """Blocks that all running sequences' tokens will need besides the ones they hold."""
         if builder.promised_count is None:
             builder.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
         return builder.promised_count

@@ -57,7 +57,7 @@ class SequenceBlocks:
             sequence.first_block = end
 
     def lacking(self, sequence: Sequence) -> int:
-        """Counts the blocks that a running sequence's tokens will need besides those that it has."""
+        """Counts the blocks that a running sequence's tokens will need besides the ones it holds."""
         most = self._need.most(sequence.context_count, sequence.computed_count)
         return max(0, most - sequence.held_count)
 
@@ -104,5 +104,5 @@ class SequenceBlocks:
             raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
 
     def _found(self, cached: Iterable[int]) -> list[int]:
-        """Returns those at the end of `cached` that really exist: what comes before them is seen no more."""
+        """Returns those at the end of `cached` that really exist: earlier ones are out of the window."""
         return [block for block in cached if block != self._pool.no_block]

@@ -43,7 +43,7 @@ class EngineConfig(Settings):
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes the length that the model was made for, which is also the most."""
     long_context: Literal["stop", "evict"] = "stop"
-    """Choice when prompt and output reach the longest length: `stop` ends the request, `evict` goes on with its first
+    """Choice when prompt and output reach the longest length: `stop` ends the request, `evict` continues with its first
     tokens and the last ones, so that an output may be longer than the context."""
     max_running_count: int = Field(default=64, ge=1)
     """Maximum number of sequences in one step."""
@@ -67,7 +67,7 @@ class EngineConfig(Settings):
     draft_folder: Path | None = None
     """Checkpoint of a small model with the same vocabulary, which drafts for this one."""
     tensor_parallel_count: int = Field(default=1, ge=1, le=8)
-    """Processes that share every product of the model, each with a device of its own or a part of the cores."""
+    """Processes that share every product of the model, each with its own device or a part of the cores."""
     pipeline_parallel_count: int = Field(default=1, ge=1, le=16)
     """Stages that each have some of the layers. With `tensor_parallel_count` processes each."""
     rendezvous: str = ""

@@ -30,7 +30,7 @@ class _Entry:
 
 
 class GrammarQueue:
-    """Gives each sequence a matcher of its own when its grammar is ready. One thread owns it."""
+    """Gives each sequence its own matcher when its grammar is ready. One thread owns it."""
 
     def __init__(self, compiler: GrammarCompiler) -> None:
         self._compiler = compiler
@@ -47,7 +47,8 @@ class GrammarQueue:
             entry.future.cancel()
 
     def take_ready(self, patience: float) -> list[Readiness]:
-        """Removes and returns what is ready, in order of arrival. Waits at most `patience` seconds for the first."""
+        """Removes and returns the ready sequences, in order of arrival. Waits at most `patience` seconds for the
+        first."""
         if not self._entries:
             return []
         wait([entry.future for entry in self._entries.values()], patience, FIRST_COMPLETED)

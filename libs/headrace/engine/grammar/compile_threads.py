@@ -58,7 +58,7 @@ class CompileThreads:
         return compilation.future
 
     def close(self) -> None:
-        """Starts nothing more. What runs ends by itself, or with the process."""
+        """Starts nothing more. A running compilation ends when it is done, or with the process."""
         with self._lock:
             for compilation in self._waiting:
                 compilation.future.cancel()

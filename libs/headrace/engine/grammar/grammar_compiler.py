@@ -1,4 +1,4 @@
-"""Compiles grammars for one model's vocabulary, in threads of its own, and remembers the results."""
+"""Compiles grammars for one model's vocabulary, in its own threads, and remembers the results."""
 
 import threading
 from collections import OrderedDict
@@ -30,7 +30,7 @@ all sequences wait for a step."""
 
 
 class GrammarCompiler:
-    """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
+    """Remembers the most recently used grammars, also ones that cannot be compiled. One thread owns it."""
 
     def __init__(
         self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY, seconds: float = COMPILE_SECONDS

@@ -19,7 +19,7 @@ MAX_RULE_COUNT = 1000
 at some 8000."""
 
 _JSON_OPTIONS: Mapping[str, Any] = {
-    # Between two values at most one space: models like to write it, and none can go on with whitespace for ever.
+    # Between two values at most one space: models like to write it, and none can emit whitespace for ever.
     "item_separator": ", ?",
     "key_separator": ": ?",
     "whitespace_flexible": False,

@@ -24,8 +24,7 @@ class _Info(ctypes.Structure):
 
 
 def free_heap_bytes() -> int:
-    """Returns the bytes that lie free in the heap, between what is used: fragmentation. 0 where the C library does not
-    say."""
+    """Returns the free bytes in the heap, between used ones: fragmentation. 0 where the C library does not say."""
     query = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if query is None:
         return 0

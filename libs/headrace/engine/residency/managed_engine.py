@@ -21,8 +21,8 @@ WAIT_SECONDS = 0.1
 class ManagedEngine:
     """Serves the Protocol of Engine to one thread, whatever the model manager does with the model meanwhile.
 
-    Requests wait here while the model is not awake. The model manager, in a thread of its own, takes the engine away
-    with `detach`, and gives it back with `attach`: in between it alone may use it.
+    Requests wait here while the model is not awake. The model manager, in a separate thread, takes the engine away with
+    `detach`, and gives it back with `attach`: in between it alone may use it.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class ManagedEngine:
             self._note_waiting()
 
     def lose_begun(self) -> None:
-        """Refuses the requests that began in an engine which could not be brought back. Those that wait are kept."""
+        """Refuses the requests that began in an engine which could not be brought back. Waiting requests are kept."""
         with self._attached:
             self._failures.extend(no_memory(request_id) for request_id in self._begun)
         self.forget()
@@ -238,7 +238,7 @@ class ManagedEngine:
         return deltas
 
     def _recover(self, engine: Engine, error: Exception) -> None:
-        """Goes on after a step without enough memory, or refuses all requests."""
+        """Continues after a step without enough memory, or refuses all requests."""
         outcome = self._recovery.recover(engine, error)
         if outcome is Recovered.GOES_ON:
             return

@@ -31,7 +31,7 @@ class RequestLimits:
     """Numbers in all its lists."""
 
     def parse(self, kind: type[Message], content: bytes) -> Message:
-        """Parses a request. Raises PayloadTooLarge, and InvalidRequest for what is no such message."""
+        """Parses a request. Raises PayloadTooLarge, and InvalidRequest for content that is no such message."""
         try:
             self._check(kind.DESCRIPTOR, content)
             return kind.FromString(content)

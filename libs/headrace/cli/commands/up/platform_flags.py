@@ -26,7 +26,7 @@ class ModelParts:
     """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text
     stays the same, bit for bit."""
     lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
-    """A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
+    """A LoRA adapter as PEFT saves it, served as a separate model: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""
 
 
@@ -78,8 +78,8 @@ class WorkerCounts:
     replicas: int = 1
     """Workers per model."""
     prefill_workers: int = 0
-    """Further workers per model that compute long prompts for these, so that their running answers go on evenly. Their
-    KV blocks travel when that is expected to be sooner."""
+    """Further workers per model that compute long prompts for these, so that their running answers continue evenly.
+    Their KV blocks travel when that is expected to be sooner."""
 
     def check(self, *, shared: bool, engine: str | None) -> None:
         """Raises ConfigError for numbers that cannot be."""

@@ -25,7 +25,7 @@ class Residency:
     """Keeps both budgets. One move is under way at a time, from `begin` to `finish`, `abandon` or `lose`."""
 
     def __init__(self, limits: ResidencyLimits, residents: Iterable[Resident]) -> None:
-        """Raises ConfigError if a model can never be awake beside those that are pinned."""
+        """Raises ConfigError if a model can never be awake beside the pinned ones."""
         self._limits = limits
         self._residents = {resident.name: resident for resident in residents}
         self.times = MoveTimes()
