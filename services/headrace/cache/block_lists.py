@@ -20,7 +20,7 @@ GRACE_SECONDS = 0.02
 """Seconds within which a change arrives that was merely overtaken."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 GIVE_UP_SECONDS = 60.0
-"""Seconds after which a worker that gave no list is left alone until it is next heard of."""
+"""Seconds after which a worker that gave no list is left alone until its next message."""
 
 LISTS = Counter("headrace_cache_block_lists", "Lists of blocks asked of workers, by outcome", ["outcome"])
 

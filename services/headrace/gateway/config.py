@@ -53,13 +53,13 @@ class GatewaySettings(ServiceSettings):
     jwt_audience: str = ""
     """Audience that a token must name."""
     jwt_tenant_claim: str = "tenant"
-    """Claim that names the tenant. A token without it has one of its own, by its subject."""
+    """Claim that names the tenant. A token without it has its own, by its subject."""
     tls_certificate: Path | None = None
     """PEM file with the certificate chain of the REST bridge and the public gRPC API. Unset: they speak plain text."""
     tls_key: Path | None = None
     """PEM file with the private key of the certificate."""
     filters_file: Path | None = None
-    """TOML file of what is masked or blocked in inputs and outputs, with a table per tenant and one called default.
+    """TOML file of findings to mask or block in inputs and outputs, with a table per tenant and one called default.
     Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
@@ -122,7 +122,7 @@ class GatewaySettings(ServiceSettings):
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     """Seconds without events after which a stream gets an SSE comment."""
     worker_silence_seconds: float = Field(default=1.6, gt=0)
-    """Seconds without a sign of life after which a worker counts as lost."""
+    """Seconds of silence after which a worker counts as lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)
     """Seconds without a step after which a worker that holds requests counts as lost."""
     max_attempts: int = Field(default=5, ge=1)

@@ -72,8 +72,8 @@ class Leases:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for model in [model for model in self._scheduler.core.desks if self.fence(model)]:
-                # A lease that could not be renewed is kept: either no scheduler can reach the store, or
-                # the next renewal shows who took over.
+                # A lease that could not be renewed is kept: either no scheduler can reach the store, or the next
+                # renewal shows who took over.
                 with contextlib.suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(CLAIM_SECONDS):
                         await self._renew(model)

@@ -111,7 +111,7 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # Decisions that were not carried out are lost, so the process must not go on. See `keep_ticking`.
+            # Decisions that were not carried out are lost, so the process must not continue. See `keep_ticking`.
             self._failure = error
             raise
         finally:

@@ -28,7 +28,7 @@ class Account:
         book: UsageBook | None = None,
         tell: Callable[[dict[str, str]], None] = lambda _: None,
     ) -> None:
-        """`blank`: the record to fill in. `tell`: takes headers that say what is left. Without a limiter nothing is
+        """`blank`: the record to fill in. `tell`: takes headers with the remaining limits. Without a limiter nothing is
         reserved, without a book nothing is recorded."""
         self._key = key
         self._blank = blank

@@ -49,7 +49,7 @@ class Caller:
         return wanted if longest is None else min(wanted, longest)
 
     def open_account(self, request_id: str, model: str, tell: Callable[[dict[str, str]], None]) -> Account:
-        """Opens the account of one request. `tell` takes the headers that say what is left of the key's limits."""
+        """Opens the account of one request. `tell` takes the headers with the remainder of the key's limits."""
         return self.bookkeeper.open(self.key, self.tenant.name, request_id, model, tell)
 
 

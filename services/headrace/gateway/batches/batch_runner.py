@@ -59,12 +59,12 @@ class BatchRunner:
                 if not self._is_waiting:
                     _log.warning("batches wait: their folder or NATS is away", extra={"error": repr(error)})
                 self._is_waiting = True
-            except Exception:  # noqa: BLE001 - other batches go on
+            except Exception:  # noqa: BLE001 - other batches continue
                 _log.exception("unexpected failure while looking for batches")
             await asyncio.sleep(RENEW_SECONDS)
 
     async def close(self) -> None:
-        """Gives up the batches that run here, so that another gateway can go on at once."""
+        """Gives up the batches that run here, so that another gateway can continue at once."""
         self._closed = True
         running, self._running = self._running, {}
         await cancel_and_wait([task for _, task in running.values()])

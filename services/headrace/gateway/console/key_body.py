@@ -11,7 +11,7 @@ MAX_SECONDS = 100 * 366 * 86400
 
 
 class KeyBody(BaseModel):
-    """Fields of a new key. Those that are left out are as `headrace keys create` has them."""
+    """Fields of a new key. Fields left out are as `headrace keys create` has them."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 

@@ -16,7 +16,7 @@ from headrace.gateway.timing.stopwatch import GUARD
 from headrace.v1.generation_pb2 import FinishReason
 
 Ask = Callable[[str, Conversation, Envelope], Awaitable[str]]
-"""Asks a model, by name, to go on with a conversation. Raises HeadraceError."""
+"""Asks a model, by name, to continue a conversation. Raises HeadraceError."""
 
 
 class Guard:

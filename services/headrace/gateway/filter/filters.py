@@ -77,7 +77,7 @@ class Filters:
 
 
 def read_filters(path: Path | None) -> Filters:
-    """Reads a TOML file with a table per tenant, and `default` for those that have none. Raises ConfigError."""
+    """Reads a TOML file with a table per tenant, and `default` for tenants that have none. Raises ConfigError."""
     if path is None:
         return Filters()
     try:

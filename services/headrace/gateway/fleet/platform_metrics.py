@@ -80,7 +80,7 @@ class PlatformMetrics(Collector):
         self._queues = fresh | {scheduler_id: (now, waiting_counts)}
 
     def waiting_counts(self) -> dict[str, Mapping[str, int]]:
-        """Sequences that wait in the queue of each scheduler heard from lately, by model."""
+        """Sequences that wait in the queue of each scheduler that reported lately, by model."""
         now = time.monotonic()
         return {name: counts for name, (heard, counts) in list(self._queues.items()) if now - heard < STALE_SECONDS}
 

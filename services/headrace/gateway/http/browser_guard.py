@@ -20,7 +20,7 @@ _JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
 class BrowserGuard:
-    """Refuses requests of pages that are not allowed, and tells browsers about those that are."""
+    """Refuses requests of pages that are not allowed, and tells browsers about allowed ones."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._hosts = frozenset(settings.allowed_hosts)

@@ -108,7 +108,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Ends the connection after the running request. A connection that was just accepted may have its first request
-        on the way, and closing it now would reset that request."""
+        in flight, and closing it now would reset that request."""
         if not self._had_request and not self._is_refused:
             self._is_parting = True
             self.loop.call_later(PARTING_SECONDS, self._part)

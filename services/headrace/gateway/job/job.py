@@ -94,7 +94,7 @@ class Job:
     conversations: tuple[Conversation, ...] = ()
     """Prompts as a guard reads them, where they are text."""
     continues_prompt: bool = False
-    """Whether outputs go on after the text of their prompt. Otherwise each is a text by itself."""
+    """Whether outputs continue the text of their prompt. Otherwise each is a separate text."""
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""

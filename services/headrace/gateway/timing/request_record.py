@@ -143,8 +143,8 @@ class RequestRecord:
     def stages(self) -> dict[str, float]:
         """Returns the seconds of each stage so far, in order. They add up to the time from the start to the last lap.
 
-        The wait for the first token is divided by what the scheduler and the worker said; the rest of it was spent on
-        the way between the processes, and is called dispatch."""
+        The wait for the first token is divided by what the scheduler and the worker said; the rest was spent between
+        the processes, and is called dispatch."""
         found = dict(self.stopwatch.seconds)
         if (rest := found.pop(WAIT, None)) is not None:
             for stage, told in (

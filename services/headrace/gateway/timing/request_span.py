@@ -34,8 +34,8 @@ def request_span(record: RequestRecord) -> Iterator[None]:
 
 
 def attributes_of(record: RequestRecord) -> Attributes:
-    """Returns what is known at the end: tokens, reasons, latencies in seconds and each stage in milliseconds. The names
-    `gen_ai.latency.*` are vLLM's."""
+    """Returns the attributes known at the end: tokens, reasons, latencies in seconds and each stage in milliseconds.
+    The names `gen_ai.latency.*` are vLLM's."""
     stages = record.stages()
     found: Attributes = {
         "gen_ai.response.id": record.request_id,

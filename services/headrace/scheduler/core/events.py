@@ -41,7 +41,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeft:
-    """A worker stopped of its own accord."""
+    """A worker stopped voluntarily."""
 
     model: str
     worker_id: str

@@ -81,8 +81,8 @@ class Runtime:
         self.thread.start()
 
     def exchange_blocks(self, exchange: BlockExchange | None, role: WorkerRole, open_channel: OpenChannel) -> None:
-        """Lets KV blocks travel to other workers, and here from those that `open_channel` reaches. Without an exchange
-        the worker takes its part in a model's work, but no part in transfers."""
+        """Lets KV blocks travel to other workers, and here from the ones that `open_channel` reaches. Without an
+        exchange the worker takes its part in a model's work, but no part in transfers."""
         self._exchanged = TransferStatus(role)
         if exchange is None:
             return
@@ -203,7 +203,7 @@ class Runtime:
             self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
 
     async def drain(self, deadline: Deadline) -> None:
-        """Refuses new requests and waits for running ones to end. Gateways move those that are left at the deadline."""
+        """Refuses new requests and waits for running ones to end. Gateways move the remaining ones at the deadline."""
         self.draining = True
         self._on_change()
         await wait_at_most(self.sessions.emptied, deadline.remaining)

@@ -1,4 +1,4 @@
-"""Prompts that are computed for other workers, and their KV blocks on the way out."""
+"""Prompts that are computed for other workers, and their outgoing KV blocks."""
 
 import asyncio
 import itertools
@@ -75,7 +75,7 @@ class BlockExports:
                 prompt.moved.set()
 
     async def stream(self, order: PrefillOrder) -> AsyncGenerator[BlockPacket, None]:
-        """Computes what is missing of a prompt and yields its blocks in order, as soon as they are there.
+        """Computes the missing part of a prompt and yields its blocks in order, as soon as they are there.
 
         Raises Unsupported for another layout, InvalidRequest for a prompt that can never run, Overloaded, Unavailable
         when requests needed the memory, and DeadlineExceeded.

@@ -112,7 +112,8 @@ class BlockFetcher:
         self._thread.ask(leases.release)
 
     async def _fetch(self, source: PrefillSource, fetch: _Fetch) -> None:
-        """Fetches blocks, and goes on after a cut. Raises the HeadraceError of the last try, and TimeoutError."""
+        """Fetches blocks, and resumes after a broken stream. Raises the HeadraceError of the last try, and
+        TimeoutError."""
         fetch.have = await self._thread.call(lambda: fetch.leases.find(fetch.hashes), fetch.deadline.remaining)
         if fetch.is_done:
             return

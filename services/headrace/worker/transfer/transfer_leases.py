@@ -22,7 +22,7 @@ class TransferLeases:
         return self._hold(self._exchange.lease(hashes))
 
     def add(self, hashes: Sequence[bytes], contents: Sequence[bytes]) -> int:
-        """Puts the next blocks into the prefix cache and leases them. Returns the number of those that had room. Raises
+        """Puts the next blocks into the prefix cache and leases them. Returns the number that had room. Raises
         InvalidRequest for contents of another size."""
         return self._hold(self._exchange.import_blocks(hashes, contents))
 

@@ -84,7 +84,7 @@ class LimitWriter:
         self._known: tuple[KeyBudget, int] | None = None
         """Budget and revision last read or written. None: it has to be read."""
         self._seen = KeyBudget()
-        """Budget to go on from while NATS is away."""
+        """Budget to continue from while NATS is away."""
         self._held = 0
         """Requests of this gateway that run."""
         self._owed = NOTHING
@@ -195,7 +195,7 @@ class LimitWriter:
         draft.budget.hold(self._gateway, draft.held if self._limits.concurrency is not None else 0, now)
 
     def _commit(self, draft: _Draft) -> None:
-        """Tells the verdicts. What is granted to a caller that has left meanwhile goes back."""
+        """Tells the verdicts. Grants to a caller that has left meanwhile are returned."""
         self._seen, self._held = draft.budget, draft.held
         for wish, verdict in draft.verdicts:
             if not wish.verdict.done():

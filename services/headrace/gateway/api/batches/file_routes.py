@@ -81,7 +81,7 @@ class FileRoutes:
         await exchange.send_json(200, (await self._find(exchange)).described())
 
     async def delete_file(self, exchange: HttpExchange) -> None:
-        """Deletes a file. A batch that was made of it goes on."""
+        """Deletes a file. A batch that was made of it continues."""
         file_id = _id_in(exchange)
         await on_disk(self._store.delete, exchange.caller.tenant.name, file_id)
         await exchange.send_json(200, {"id": file_id, "object": "file", "deleted": True})

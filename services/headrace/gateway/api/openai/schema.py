@@ -156,7 +156,7 @@ class ChatBody(Body):
     """Documents that the chat template shows to the model, if it knows any."""
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    """Whether the answer goes on after the content of the last message."""
+    """Whether the answer continues the content of the last message."""
     echo: bool | None = None
     """Whether the answer begins with the content of the last message of the assistant."""
 

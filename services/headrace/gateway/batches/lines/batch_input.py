@@ -84,7 +84,7 @@ class BatchInput:
         self._max_line_bytes = max_line_bytes
 
     def check(self) -> InputReport:
-        """Reads all lines, and returns what is wrong with them. Raises OSError."""
+        """Reads all lines, and returns their errors. Raises OSError."""
         report, ids = InputReport(), set[str]()
         for number, line in self._numbered():
             report.line_count += 1

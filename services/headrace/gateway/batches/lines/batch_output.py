@@ -40,7 +40,7 @@ class BatchOutput:
                 yield result.line
 
     def _failed(self, requests: BatchInput, ending: BatchStatus) -> Iterator[bytes]:
-        """Yields the lines of requests that failed, and of those that were not executed, which do not count."""
+        """Yields the lines of requests that failed, and of ones that were not executed, which do not count."""
         done = set[str]()
         for result in self._results():
             done.add(result.custom_id)

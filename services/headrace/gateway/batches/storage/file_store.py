@@ -1,4 +1,4 @@
-"""Files of all tenants, in a folder: of each the content, and beside it what is known of it.
+"""Files of all tenants, in a folder: the content of each, and its metadata beside it.
 
 The content comes first and goes last, so that a file that can be found is whole. All functions wait for the disk.
 """

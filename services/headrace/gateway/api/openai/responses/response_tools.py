@@ -1,4 +1,4 @@
-"""Tools of requests of the Responses API: functions, alone and in namespaces, and those that only OpenAI runs."""
+"""Tools of requests of the Responses API: functions, alone and in namespaces, and tools that only OpenAI runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
