@@ -11,7 +11,7 @@ ID_LENGTH = 10
 SECRET_LENGTH = 43
 """Characters of base 62 that hold 256 bits."""
 MAX_KEY_LENGTH = 200
-"""Most characters of a text that is read as a key."""
+"""Maximum length of a text that is read as a key."""
 _ID_LETTERS = string.ascii_lowercase + string.digits
 _SECRET_LETTERS = string.ascii_letters + string.digits
 _FORM = re.compile(r"sk-([a-z0-9]{8,12})-([A-Za-z0-9_-]+)")

@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 """Names of keys and tenants: they are printed in tables, logs and reports, so they hold no control characters."""
 MINUTE, DAY = 60.0, 86400.0
 _SECRETS = ("digest", "former_digest", "former_expires")
-"""Fields of a record that are shown to nobody."""
+"""Fields of a record that are never shown."""
 
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Name = Annotated[str, StringConstraints(pattern=rf"^{NAME.pattern}$")]
@@ -29,7 +29,7 @@ _Bound = Annotated[int, Field(ge=1, le=10**12)]
 
 
 class KeyLimits(BaseModel):
-    """Most that a key may use. None: no limit."""
+    """Limits on the use of a key. None: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class KeyRecord(BaseModel):
     """Share of the key's requests relative to others while requests wait."""
     highest_class: _Class = "realtime"
     longest_deadline: Annotated[float, Field(gt=0)] | None = None
-    """Most seconds that a request may take. None: the gateway's setting decides."""
+    """Maximum seconds that a request may take. None: the gateway's setting decides."""
 
     def is_valid(self, now: float | None = None) -> bool:
         """Whether the key works at a time, which is now unless given."""

@@ -1,1 +1,1 @@
-"""News between services: published to whoever listens, numbered, never waited for. Also the registry and leases."""
+"""News between services: published to all subscribers, numbered, never waited for. Also the registry and leases."""

@@ -18,7 +18,7 @@ PUBLISHER_HEADER = "Headrace-Publisher"
 SEQUENCE_HEADER = "Headrace-Sequence"
 TRACE_HEADER = "traceparent"
 MAX_SUBJECTS = 10_000
-"""Most subjects whose numbers are remembered. Every worker has a few of its own."""
+"""Maximum number of subjects whose numbers are remembered. Every worker has a few."""
 
 EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
 EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
@@ -51,7 +51,7 @@ class Store:
 
 
 REGISTRY = Store("headrace_registry", 30.0)
-"""Services that are there. The entry of one that is gone disappears by itself."""
+"""Services that are there. The entry of one that is gone expires."""
 LEASES = Store("headrace_leases", 30.0)
 LIMITS = Store("headrace_limits", 2 * 86400.0)
 """Budgets of keys. The longest bucket fills in a day, and no entry is a full one."""
@@ -73,8 +73,8 @@ class Bus(Protocol):
         """Calls `handler` with every event whose subject matches. Continues after a reconnect."""
 
     async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
-        """Publishes a question. Returns what is answered within `seconds`, `count` answers at most; nothing while there
-        is no connection."""
+        """Publishes a question. Returns the answers that arrive within `seconds`, `count` answers at most; nothing
+        while there is no connection."""
 
     async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
         """Answers every question whose subject matches with what `handler` returns, None with nothing. Continues after
@@ -94,7 +94,7 @@ class Bus(Protocol):
 
     async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
         """Writes an entry of a store if its revision is still `revision`; 0: if there is none. Returns the new
-        revision, or None if somebody else was faster. Raises StoreAway while there is no connection."""
+        revision, or None if another writer was faster. Raises StoreAway while there is no connection."""
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         """Calls back after every connect, the first included."""
@@ -132,7 +132,7 @@ class GapCounter:
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))
         is_known = publisher == known_publisher
-        # An event that arrives late must not make those that overtook it count as missing again.
+        # A late event must not make the events that overtook it count as missing again.
         self._last_seen[subject] = (publisher, max(number, last) if is_known else number)
         self._last_seen.move_to_end(subject)
         while len(self._last_seen) > MAX_SUBJECTS:

@@ -10,7 +10,7 @@ from headrace.bus.bus import EVENTS_DROPPED, LEASES, GapCounter, M, Numbering, S
 
 
 class MemoryBus:
-    """Behaves like NatsBus for everyone that shares the object. `disconnect` simulates the loss of the broker."""
+    """Behaves like NatsBus among all that share the object. `disconnect` simulates the loss of the broker."""
 
     def __init__(self, publisher_id: str = "memory") -> None:
         self._connected = True

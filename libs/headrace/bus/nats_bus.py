@@ -40,7 +40,7 @@ RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
 CANCEL_INTERVAL = 0.1
 NO_RESPONDERS = "503"
-"""Status by which NATS says that nobody listens (ADR-22)."""
+"""Status by which NATS reports that there are no responders (ADR-22)."""
 
 _log = logging.getLogger(__name__)
 _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError)
@@ -252,7 +252,7 @@ class NatsBus:
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Iterator[None]:
-        """Counts a failure of the registry and goes on: what is registered is registered again."""
+        """Counts a failure of the registry and continues: entries are registered again."""
         try:
             yield
         except _FAILURES as error:
@@ -271,7 +271,7 @@ class NatsBus:
 
 
 async def _forbid_rollups(jetstream: JetStreamContext, store: Store) -> None:
-    """Has a bucket take no message that removes others, which the client library would let everybody send."""
+    """Has a bucket take no message that removes others, which the client library would let any client send."""
     config = (await jetstream.stream_info(store.stream)).config
     if config.allow_rollup_hdrs:
         await jetstream.update_stream(config.evolve(allow_rollup_hdrs=False))

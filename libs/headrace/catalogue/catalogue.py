@@ -1,4 +1,4 @@
-"""The catalogue: what models.toml says of each model, and the folder with its config.json."""
+"""The catalogue: each model's entry in models.toml, and the folder with its config.json."""
 
 import tomllib
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ OUTPUTS = 64
 PROMPT = 64
 BATCH = 32
 SHARED, OWN = 448, 64
-"""Tokens of a prompt that all share, and tokens of its own."""
+"""Tokens that all prompts share, and tokens unique to each."""
 PASSAGE = 48
 """Tokens of a text that is continued, and comes again."""
 

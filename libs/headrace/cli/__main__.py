@@ -1,4 +1,4 @@
-"""`headrace COMMAND`. Each command has a file of its own."""
+"""`headrace COMMAND`. Each command has its own file."""
 
 import os
 import sys

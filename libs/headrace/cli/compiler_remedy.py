@@ -26,7 +26,7 @@ def compiler_remedy() -> str:
 
 
 def missing_kernels() -> str | None:
-    """Returns what to tell whoever starts a platform without compiled kernels; None when they are there."""
+    """Returns the message for a start without compiled kernels; None when they are there."""
     if load_kernels() is not None:
         return None
     return f"the CPU kernels are not compiled, so models run through torch, several times slower. {compiler_remedy()}"

@@ -22,7 +22,7 @@ class Reach:
     """Address on which HTTP and gRPC are served: 0.0.0.0 for every one of this machine. On others than loopback API
     keys are needed. Default: that of the setting gateway.http_address, or 127.0.0.1."""
     without_keys: Annotated[bool, Parameter(negative="")] = False
-    """Let everyone in who reaches the address, without a key."""
+    """Let in all clients that reach the address, without a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class KeyChoice:
 
 def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice:
     """Returns the keys that the settings name, or else those of the state folder. Raises ConfigError where other
-    machines could come in without a key and nobody said that they may."""
+    machines could come in without a key and no setting allows it."""
     named = gateway_path("keys_file", config)
     if reach.without_keys and named is not None:
         raise ConfigError(

@@ -18,7 +18,7 @@ def print_json(content: Any) -> None:
 
 
 def warn(message: str) -> None:
-    """Prints what is not as good as it could be, and what to do."""
+    """Prints a shortcoming, and its remedy."""
     error_console.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True)
 
 

@@ -43,7 +43,7 @@ class Chunk:
     logprobs: tuple[float, ...] = ()
     """Log-probabilities of the tokens, if they were asked for."""
     finish_reason: str = ""
-    """stop, length, tool_calls or content_filter. Empty: the answer goes on."""
+    """stop, length, tool_calls or content_filter. Empty: the answer continues."""
     usage: TokenUsage | None = None
 
 

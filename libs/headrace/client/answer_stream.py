@@ -53,7 +53,7 @@ class AnswerStream:
             raise
 
     async def answer(self) -> Answer:
-        """Returns the whole answer, read to its end; of a stream that was left early, what came of it."""
+        """Returns the whole answer, read to its end; of a stream that was left early, the part that arrived."""
         if not self._has_begun:
             async for _ in self:
                 pass

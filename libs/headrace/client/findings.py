@@ -14,13 +14,13 @@ class Model:
     """Format in which the weights are held, such as float32 or int4."""
     parameter_count: int = 0
     max_model_length: int = 0
-    """Most tokens of prompt and output together, or of an input of an embedding."""
+    """Maximum number of tokens of prompt and output together, or of an input of an embedding."""
     embedding_size: int = 0
     """Elements of its embeddings. 0: it makes text instead."""
     can_chat: bool = True
     """Whether it has a chat template, as far as is known."""
     parent: str = ""
-    """The model that it is with an adapter. Empty: a model of its own."""
+    """The model that it is with an adapter. Empty: a model without one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class GrpcTransport:
                     has_calls = has_calls or bool(event.chunk.tool_calls)
                     yield chunk_of(event.chunk)
         finally:
-            # Ends the call, which tells the platform that nobody reads on.
+            # Ends the call, which tells the platform that the reader is gone.
             if events is not None:
                 events.cancel()
 
@@ -134,7 +134,7 @@ class GrpcTransport:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody cancelled the caller: the channel was closed during the call, which gRPC reports the same way.
+            # The caller was not cancelled: the channel was closed during the call, which gRPC reports the same way.
             raise Unavailable("the client was closed during the call") from None
         except HeadraceError:
             raise

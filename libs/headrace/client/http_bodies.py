@@ -57,8 +57,8 @@ def whole_answer(call: Call, body: Json) -> Answer:
 
 
 def chunk_of(event: Json) -> Chunk:
-    """Reads an event of a stream. Its finish reason is told apart from the usage, which comes in an event of its
-    own."""
+    """Reads an event of a stream. Its finish reason is distinguished from the usage, which comes in a separate
+    event."""
     if not event.get("choices"):
         return Chunk(usage=usage_of(event["usage"]) if event.get("usage") else None)
     choice = event["choices"][0]

@@ -21,7 +21,7 @@ from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 PARTING_SECONDS = 1.0
-"""Time after the deadline in which the platform's own word of it may arrive."""
+"""Grace period for the platform's own timeout error to arrive."""
 CONNECT_SECONDS = 10.0
 MOST_CONNECTIONS = 1000
 OK = 200
@@ -60,7 +60,7 @@ class HttpTransport:
                 elif chunk.token_ids or chunk.text or chunk.reasoning or chunk.tool_calls:
                     yield replace(chunk, finish_reason="")
         finally:
-            # Ends the connection, which tells the platform that nobody reads on.
+            # Ends the connection, which tells the platform that the reader is gone.
             await response.aclose()
 
     async def embed(self, call: Call, inputs: Sequence[Input], dimensions: int | None) -> Embeddings:
@@ -141,7 +141,7 @@ class HttpTransport:
 
     @contextlib.contextmanager
     def _understood(self) -> Iterator[None]:
-        """Turns what comes of an answer that is no platform's into Unavailable."""
+        """Turns the errors of an answer that is not a platform's into Unavailable."""
         try:
             yield
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

@@ -22,7 +22,7 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """JSON schema of the arguments. Empty: there are none."""
     strict: bool = False
-    """Whether every keyword of the schema must be followed. Otherwise those that cannot be are hints."""
+    """Whether every keyword of the schema must be followed. Otherwise keywords that cannot be are hints."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -39,10 +39,11 @@ class CallOptions(TypedDict, total=False):
 
 
 class GenerationOptions(CallOptions, total=False):
-    """Options of a completion. What is not given is as the model recommends."""
+    """Options of a completion. Options left out are as the model recommends."""
 
     max_tokens: int
-    """Most tokens to generate, at least 1. Default: 16 for a completion, as many as fit for a conversation."""
+    """Maximum number of tokens to generate, at least 1. Default: 16 for a completion, as many as fit for a
+    conversation."""
     temperature: float
     top_p: float
     top_k: int
@@ -60,7 +61,7 @@ class GenerationOptions(CallOptions, total=False):
     ignore_eos: bool
     min_tokens: int
     logprobs: bool
-    """Whether the log-probability of each token is told."""
+    """Whether the log-probability of each token is returned."""
     json_schema: Mapping[str, Any]
     """JSON schema that the output follows."""
     regex: str
@@ -77,7 +78,7 @@ class ChatOptions(GenerationOptions, total=False):
     parallel_tool_calls: bool
     """Whether one answer may call more than once. Default: yes."""
     max_reasoning_tokens: int
-    """Most tokens of reasoning before the answer."""
+    """Maximum number of reasoning tokens before the answer."""
     template_arguments: Mapping[str, Any]
     """More variables for the chat template."""
 
@@ -108,7 +109,7 @@ class Question:
 
 
 def check(options: Mapping[str, Any], known: type) -> None:
-    """Raises TypeError for an option that does not exist, as Python does for keywords, and InvalidRequest for those
+    """Raises TypeError for an option that does not exist, as Python does for keywords, and InvalidRequest for options
     that no platform could honor."""
     for name in options:
         if name not in known.__annotations__:

@@ -9,7 +9,7 @@ from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 
 SHOULD_RETRY = "should_retry"
-"""Name, among the details of an error, of the platform's own word: true or false."""
+"""Name, among the details of an error, of the platform's own verdict: true or false."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
 """Seconds before the first retry, which double with each, where the platform names none."""
 T = TypeVar("T")

@@ -26,6 +26,6 @@ class Transport(Protocol):
     async def models(self, call: Call) -> list[Model]: ...
 
     async def read(self, call: Call, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        """Returns a report of the platform about itself. Raises Unsupported where it is told over HTTP only."""
+        """Returns a report of the platform about itself. Raises Unsupported where it is available over HTTP only."""
 
     async def close(self) -> None: ...

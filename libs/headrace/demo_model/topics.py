@@ -68,7 +68,7 @@ def load_off_topic() -> dict[str, list[str]]:
 
 
 def load_held_out(name: str = "heldout.txt") -> list[HeldOut]:
-    """The questions that are kept out of training, or those of another file."""
+    """The questions that are kept out of training, or the ones of another file."""
     text = (DATA / name).read_text(encoding="utf-8")
     pairs = [line.split(" => ", 1) for line in text.splitlines() if " => " in line and line[0] != "#"]
     return [HeldOut(question.strip(), pattern.strip()) for question, pattern in pairs]

@@ -1,11 +1,11 @@
-"""Ids of a request on its way through the platform, each built from the one before.
+"""Ids of a request throughout the platform, each built from the one before.
 
 | id | example | who makes it | what it names |
 |---|---|---|---|
 | client's id | `abc` | the client, as `x-request-id`, else the gateway | a request, in logs and traces; may repeat |
 | `RequestId` | `abc.1f00ba47` | the gateway that accepts it | one request, unique in the platform |
 | `SequenceId` | `abc.1f00ba47-0` | the gateway, for each choice of each prompt | one output, on whichever worker |
-| `AttemptId` | `abc.1f00ba47-0#2` | whoever holds one placement of it | one output on one worker |
+| `AttemptId` | `abc.1f00ba47-0#2` | the holder of one placement of it | one output on one worker |
 """
 
 import uuid

@@ -5,5 +5,5 @@ import platform
 
 if platform.machine() == "x86_64":
     # numpy's OpenBLAS starts threads that spin at first, and nothing here is multiplied with it. On Arm, torch may have
-    # an OpenBLAS of its own, whose threads are wanted.
+    # its own OpenBLAS, whose threads are wanted.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -15,12 +15,12 @@ HeadraceError
 │   └── ModelNotFound
 ├── Overloaded                the platform's limit: a queue is full
 ├── RateLimited               the limit of an API key
-├── Unavailable               nobody can serve it now; trying again may help
+├── Unavailable               it cannot be served now; trying again may help
 │   ├── StageFailed           a stage was lost in the middle of a request and could not be replaced
 │   │   └── WorkerLost        … which was the worker
 │   ├── SchedulerGone
 │   └── GatewayStopping
-├── NotEnabled                nobody can be served until a setting is made
+├── NotEnabled                the feature needs a setting first
 ├── StorageFull               the disk takes no more (also an OSError)
 ├── DeadlineExceeded          the request's time ran out while running
 │   ├── QueueTimeout          … while still queued
@@ -36,7 +36,7 @@ HeadraceError
 from collections.abc import Mapping
 
 MAX_MESSAGE_LENGTH = 700
-"""Most characters of a message. gRPC carries a message twice in trailers of at most 16 KB."""
+"""Maximum length of a message. gRPC carries a message twice in trailers of at most 16 KB."""
 MAX_PARAM_LENGTH = 100
 
 

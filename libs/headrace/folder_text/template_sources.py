@@ -1,7 +1,7 @@
 """Chat templates of a folder, by their names.
 
-Files of their own come before all that `tokenizer_config.json` has, as in transformers. One that processors read stands
-in where there is no other.
+Separate files come before all that `tokenizer_config.json` has, as in transformers. One that processors read stands in
+where there is no other.
 """
 
 from collections.abc import Mapping

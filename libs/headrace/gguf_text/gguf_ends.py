@@ -41,12 +41,12 @@ CONTINUED = (
     ({"<|calls|>", "<|flush|>"}, "<|end|>"),
     ({"<|tool_response>"}, "</s>"),
 )
-"""Texts beside which another one ends only a part of an answer, after which the model goes on."""
+"""Texts beside which another one ends only a part of an answer, after which the model continues."""
 
 
 def end_token_ids(header: GgufHeader) -> list[int]:
-    """Returns the ids of all tokens that end a text or a turn: first those that the file names. Raises TypeError for an
-    id that is no number."""
+    """Returns the ids of all tokens that end a text or a turn: first the ones that the file names. Raises TypeError for
+    an id that is no number."""
     found = header.places("tokenizer.ggml.tokens", TEXTS)
     for beside, text in CONTINUED:
         if beside <= found.keys():

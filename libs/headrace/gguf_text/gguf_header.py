@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file: its metadata, and where its tensors are.
 
-The `gguf` package makes arrays of every token of a vocabulary: seconds for a large one. This reads what is asked for.
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+The `gguf` package makes arrays of every token of a vocabulary: seconds for a large one. This reads only the requested
+keys. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import mmap
@@ -38,7 +38,7 @@ class GgufHeader:
     """Metadata by key, and tensors by name. The file stays mapped."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError, and ValueError for what is no whole GGUF file of version 2 or 3 in little-endian order."""
+        """Raises OSError, and ValueError for anything but a whole little-endian GGUF file of version 2 or 3."""
         with path.open("rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at = 0
@@ -70,7 +70,7 @@ class GgufHeader:
         return int(self._number(_U64))
 
     def places(self, key: str, wanted: Iterable[str]) -> dict[str, int]:
-        """Returns the first place of each of some texts in a list of texts, for those that are there."""
+        """Returns the first place of each of some texts in a list of texts, for the texts that occur."""
         count, found = self.count(key), dict[str, int]()
         if not count or _U32.unpack_from(self._data, self._at - 12)[0] != _TEXT:
             return found

@@ -18,7 +18,7 @@ _KINDS = {
     14: ("Q6_K", 256, 210),
     30: ("BF16", 1, 2),
 }
-"""Name, columns and bytes of a block, by ggml's number of its type: of those that most files are made of."""
+"""Name, columns and bytes of a block, by ggml's number of its type: of the types that most files use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class AddressBook:
         """Replaces the file as a whole."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The next worker to be heard writes it again; the event loop must not wait for a disk.
+            # The next worker to be noted writes it again; the event loop must not wait for a disk.
             write_whole(path, json.dumps(self._addresses), durable=False)
         except OSError as error:
             _log.warning("cannot write the addresses of workers", extra={"path": str(path), "error": repr(error)})

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Watches tasks to their end. The first that fails ends the service: nobody else would notice."""
+    """Watches tasks to their end. The first that fails ends the service: otherwise it would go unnoticed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -27,7 +27,7 @@ class Background:
         return self.watch(asyncio.create_task(work, name=name))
 
     def watch(self, task: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-        """Watches a task that runs already. It may end by itself or be cancelled, but not fail."""
+        """Watches a task that runs already. It may end or be cancelled, but not fail."""
         self._tasks.add(task)
         task.add_done_callback(self._on_end)
         return task

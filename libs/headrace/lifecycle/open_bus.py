@@ -22,7 +22,7 @@ OpenBus = Callable[[ServiceSettings], ConnectingBus]
 
 
 def open_nats(settings: ServiceSettings) -> ConnectingBus:
-    """Returns the bus of a service that is a process of its own: the NATS server of its settings."""
+    """Returns the bus of a service that runs as a separate process: the NATS server of its settings."""
     identity = identity_of(settings)
     if identity is not None:
         return NatsBus(settings.nats_url, settings.service_id, NatsLogin(identity))

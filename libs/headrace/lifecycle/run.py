@@ -112,7 +112,7 @@ async def _until_over(stopping: asyncio.Event, background: Background) -> TaskDi
 
 
 def _end_by_force(seconds: float) -> None:
-    """Ends the process after `seconds`, should the broken part keep it from ending by itself."""
+    """Ends the process after `seconds`, should the broken part keep it from ending normally."""
     timer = threading.Timer(seconds, os._exit, (EXIT_TASK_DIED,))
     timer.daemon = True
     timer.start()
@@ -120,7 +120,7 @@ def _end_by_force(seconds: float) -> None:
 
 def _spare_collections() -> None:
     """Excludes everything loaded so far from garbage collection. Collecting it would take up to 80 ms with a model, in
-    which every stream stands still."""
+    which every stream stalls."""
     gc.collect()
     gc.freeze()
 

@@ -34,8 +34,8 @@ class Service:
     model: str = ""
     """Model that it serves; empty but for workers."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """Services that are known by names of their own, with the model of each, behind the one port. Empty: the process is
-    one service, known by its own id."""
+    """Services that are known by separate names, with the model of each, behind the one port. Empty: the process is one
+    service, known by its own id."""
     is_public: bool = False
     """Whether it answers calls from outside, which come without the credential of the platform."""
     request_limits: RequestLimits | None = None
@@ -47,4 +47,4 @@ class Service:
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
     """Lets running work end. Called after the service left the registry and health went red."""
     background: Background = field(default_factory=Background)
-    """Tasks of the service. One that fails ends the process; closed by whoever built the service."""
+    """Tasks of the service. One that fails ends the process; closed by the builder of the service."""

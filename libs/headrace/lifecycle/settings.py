@@ -27,14 +27,14 @@ class ServiceSettings(Settings):
     """URL of NATS. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
     credential: Secret = ""
     """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
-    command line. Empty: internal services answer everyone who reaches them."""
+    command line. Empty: internal services answer every caller that reaches them."""
     credential_file: Path | None = None
-    """File with that secret, instead of the secret itself. NATS gets it too, where its URL has no secret of its own."""
+    """File with that secret, instead of the secret itself. NATS gets it too, where its URL has no secret."""
     certificates: Path | None = None
     """Folder with the certificate (tls.crt), the key (tls.key) and the authority (ca.crt) of this service's role, as
     `headrace certs` makes them. Services and NATS then speak mutual TLS. Unset: plain text."""
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
-    """Least severe level that is logged."""
+    """Lowest level that is logged."""
     otlp_endpoint: str = ""
     """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317. Empty records none."""
     metrics_port: int = Field(default=0, ge=0, le=65535)

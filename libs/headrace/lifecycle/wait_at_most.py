@@ -9,6 +9,6 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
     if event.is_set():
         return
     with contextlib.suppress(TimeoutError):
-        # Unlike wait_for, a timeout needs no task of its own.
+        # Unlike wait_for, a timeout needs no extra task.
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -125,7 +125,7 @@ def _turn_count(generator: random.Random, mean: float) -> int:
 
 
 def _session(profile: Profile, turn_count: int, seed: int, scale: float, generator: random.Random) -> Session:
-    """Makes the turns of a session. Answers in the history are drawn, not those that came, so that two runs send the
+    """Makes the turns of a session. Answers in the history are drawn, not the real ones, so that two runs send the
     same."""
     history = [token_id for part in profile.shared for token_id in _shared(part, seed, scale, generator)]
     turns: list[Turn] = []

@@ -12,7 +12,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_chart(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
-    """Draws lines through points, each in a color of its own, from (0, 0) to the largest values."""
+    """Draws lines through points, each in its own color, from (0, 0) to the largest values."""
     most_x = max((x for points in series.values() for x, _ in points), default=0) or 1.0
     most_y = max((y for points in series.values() for _, y in points), default=0) or 1.0
     parts = [_axes(most_x, most_y, x_label, y_label)]

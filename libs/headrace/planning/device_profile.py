@@ -28,7 +28,7 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
-    """A kind of device that models run on. Rates are the most that the vendor states, or that were measured."""
+    """A kind of device that models run on. Rates are peak values, as the vendor states them or as measured."""
 
     name: str
     kind: str

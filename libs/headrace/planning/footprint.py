@@ -33,7 +33,7 @@ class Footprint:
     device_kind: str
     precision: str
     compute_precision: str
-    """Precision of what is not packed, and on a GPU of inputs."""
+    """Precision of unpacked weights, and on a GPU of inputs."""
     packings: dict[str, Packing] = field(repr=False)
     """Packed modules by name."""
 

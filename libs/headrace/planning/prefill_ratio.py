@@ -7,7 +7,7 @@ from typing import Self
 from headrace.planning.deployment import Deployment
 
 MOST_WORKERS = 8
-"""Most workers of one kind in a ratio that is told."""
+"""Maximum number of workers of one kind in a reported ratio."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ _HANDLER_KINDS = {
 def _measured(
     behavior: Callable[..., Awaitable[Any]], kind: type[Message], limits: RequestLimits
 ) -> Callable[..., Awaitable[Any]]:
-    """Returns a behavior that parses its request itself, so that what is wrong with it becomes a status."""
+    """Returns a behavior that parses its request itself, so that its errors become a status."""
 
     async def call(content: bytes, context: Context) -> Any:
         try:

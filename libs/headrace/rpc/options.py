@@ -10,8 +10,8 @@ _SHARED: list[tuple[str, int]] = [
     ("grpc.http2.max_pings_without_data", 0),
 ]
 
-# Between services, a connection that leads nowhere, or to a process that stands still, ends within some 2.5 s: gRPC
-# pings at most once a second. The wait for any ping is bounded too: a keepalive ping waits for one that is under way.
+# Between services, a connection that leads nowhere, or to a process that hangs, ends within some 2.5 s: gRPC pings at
+# most once a second. The wait for any ping is bounded too: a keepalive ping waits for one that is under way.
 _QUICK: list[tuple[str, int]] = [
     ("grpc.keepalive_time_ms", 500),
     ("grpc.keepalive_timeout_ms", 1_300),

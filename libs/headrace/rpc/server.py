@@ -48,8 +48,8 @@ class Server:
         security: ServerSecurity = UNSECURED,
         limits: RequestLimits | None = None,
     ) -> None:
-        """`credential`: what callers have to show; empty lets everyone in. A public server lets everyone in anyway, and
-        is patient with connections from far away. `security`: TLS of its ports; with mutual TLS, callers of an internal
+        """`credential`: what callers have to show; empty lets all in. A public server lets all in anyway, and is
+        patient with connections from far away. `security`: TLS of its ports; with mutual TLS, callers of an internal
         server are held to the rules of their roles. `limits`: of the requests of strangers."""
         guards = [CredentialGuard(credential)] if credential and not is_public else []
         self._port_tls = security.public if is_public else security.mutual

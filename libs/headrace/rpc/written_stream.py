@@ -10,8 +10,8 @@ import grpc
 
 @contextlib.asynccontextmanager
 async def written_stream(call: Any, requests: AsyncIterator[Any]) -> AsyncIterator[None]:
-    """Writes requests to a call during the block, and cancels the call at its end. gRPC's own reading of requests goes
-    on, waiting, when a call has failed: each try to reach a service that is away would leave a task behind."""
+    """Writes requests to a call during the block, and cancels the call at its end. gRPC's own reading of requests keeps
+    waiting when a call has failed: each try to reach a service that is away would leave a task behind."""
     writing = asyncio.create_task(_write(call, requests), name="stream-writer")
     try:
         yield
@@ -22,7 +22,7 @@ async def written_stream(call: Any, requests: AsyncIterator[Any]) -> AsyncIterat
 
 
 async def _write(call: Any, requests: AsyncIterator[Any]) -> None:
-    # Whoever reads the answers hears why a call has ended.
+    # The reader of the answers receives the reason why a call has ended.
     with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
         async for request in requests:
             await call.write(request)

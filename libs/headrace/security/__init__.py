@@ -1,1 +1,1 @@
-"""Rules of who may talk to whom: roles and certificates, TLS of ports, the credential, permissions in NATS."""
+"""Rules about which role may call which: roles and certificates, TLS of ports, the credential, permissions in NATS."""

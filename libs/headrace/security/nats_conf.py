@@ -32,11 +32,11 @@ def nats_conf(folder: PurePath) -> str:
         "cert_file": str(folder / CERTIFICATE_FILE),
         "key_file": str(folder / KEY_FILE),
         "ca_file": str(folder / AUTHORITY_FILE),
-        # Users are those whom the certificate names.
+        # Users are the names in their certificates.
         "verify_and_map": True,
         "timeout": 5,
         "min_version": "1.3",
-        # Nothing is said in plain text, so that nobody in between can talk a client out of encryption.
+        # Nothing is said in plain text, so that no man in the middle can talk a client out of encryption.
         "handshake_first": True,
     }
     # NATS reads JSON too.

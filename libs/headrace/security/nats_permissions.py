@@ -1,4 +1,4 @@
-"""Permissions of each role in NATS: what services say and hear over the bus, and nothing else.
+"""Permissions of each role in NATS: what services publish and receive over the bus, and nothing else.
 
 https://docs.nats.io/running-a-nats-service/configuration/securing_nats/authorization
 """
@@ -23,7 +23,7 @@ class Permissions:
 
 
 def inbox_prefix(role: str) -> str:
-    """Returns the first word of the subjects on which a role gets answers. No other role may listen there."""
+    """Returns the first token of the subjects on which a role gets answers. No other role may listen there."""
     return f"_INBOX_{role}"
 
 
@@ -50,7 +50,7 @@ def _finds(store: Store) -> tuple[str, ...]:
 
 
 def _creates(store: Store) -> tuple[str, ...]:
-    """Subjects that make a bucket. A role that only writes waits until another has made it: whoever makes a stream
+    """Subjects that make a bucket. A role that only writes waits until another has made it: the maker of a stream
     chooses what goes into it."""
     return f"{API}.INFO", *(f"{API}.STREAM.{verb}.{store.stream}" for verb in ("CREATE", "UPDATE")), *_finds(store)
 
@@ -102,4 +102,4 @@ _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "worker": ((subjects.WORKER_HEARTBEAT, subjects.BLOCKS_CHANGED), (), ()),
     OPERATOR: ((), (ALL,), ()),
 }
-"""Patterns that a role publishes, patterns that it hears, and buckets that it makes, reads and writes."""
+"""Patterns that a role publishes, patterns that it subscribes to, and buckets that it makes, reads and writes."""

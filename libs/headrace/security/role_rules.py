@@ -37,7 +37,7 @@ RULES: Mapping[str, frozenset[str]] = {
 
 
 def may_call(role: str | None, method: str) -> bool:
-    """Whether a role may call a method. Nobody may call one without a rule."""
+    """Whether a role may call a method. No role may call one without a rule."""
     return not method.startswith(SCOPE) or role in RULES.get(method, ())
 
 

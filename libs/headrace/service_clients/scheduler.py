@@ -22,11 +22,11 @@ STAGE = "schedule"
 WORKER_DETAIL = "worker"
 """Key, in an error's details, of the worker that did not take a request."""
 SILENCE_SECONDS = 1.0
-"""Seconds of silence after which a scheduler counts as gone: it gives a sign of life four times a second."""
+"""Seconds of silence after which a scheduler counts as gone: it sends a heartbeat four times a second."""
 PATIENCE_SECONDS = 0.05
 """Longest wait, in seconds, of a command that is not urgent."""
 MAX_COMMANDS = 64
-"""Most commands in one message, because its size is limited."""
+"""Maximum number of commands in one message, because its size is limited."""
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 _log = logging.getLogger(__name__)
@@ -44,8 +44,7 @@ class SchedulerClient(Protocol):
 
 
 class _Commands:
-    """Commands of one stream. A stream that broke may go on reading its own commands, never those of the next
-    stream."""
+    """Commands of one stream. A broken stream may keep reading its own commands, never those of the next stream."""
 
     def __init__(self) -> None:
         self._waiting: list[pb.ScheduleCommand] = []
@@ -169,7 +168,7 @@ class SchedulerStream:
                     place.set_exception(from_status(refusal.error))
 
     def _lose(self) -> None:
-        """Ends everyone's wait: both sides forget what was said on a stream that broke."""
+        """Ends all waits: both sides forget what was said on a stream that broke."""
         self._sign = None
         for place in self._places.values():
             if not place.done():

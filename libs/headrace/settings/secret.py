@@ -1,4 +1,4 @@
-"""A setting that nobody may read off a report."""
+"""A setting whose value reports never show."""
 
 import re
 from typing import Annotated, Any

@@ -1,6 +1,6 @@
 """Reads settings. Flags win over environment, environment over file, file over defaults.
 
-Whoever starts a process may choose other defaults, with `--default NAME=VALUE`. An unknown or invalid setting stops the
+The starter of a process may choose other defaults, with `--default NAME=VALUE`. An unknown or invalid setting stops the
 start, and the error names the setting and its source.
 """
 
@@ -47,8 +47,8 @@ class Settings(BaseModel):
 
     @classmethod
     def help_texts(cls) -> dict[str, str]:
-        """Returns the help text of every setting that has one, by its name. Reads the source of the class and of those
-        that it extends, so it is for people who ask: a start does without. Raises OSError where there is no source."""
+        """Returns the help text of every setting that has one, by its name. Reads the source of the class and of its
+        bases, so it is for people who ask: a start does without. Raises OSError where there is no source."""
         texts: dict[str, str] = {}
         for each in reversed(cls.__mro__):
             if issubclass(each, Settings):

@@ -6,17 +6,17 @@ import stat
 from pathlib import Path
 
 OTHERS = 0o077
-"""Permissions of everybody but the user."""
+"""Permissions of all but the user."""
 
 
 def keep_files_private() -> None:
-    """Has this process, and those that it starts, make files and folders that nobody else can open."""
+    """Has this process, and its children, make files and folders that only the user can open."""
     os.umask(OTHERS)
 
 
 def close_to_others(path: Path) -> None:
-    """Closes a file or folder to everybody else, where an earlier version or another program left it open. A folder
-    that many users share, such as /tmp, stays as it is, and so does what belongs to others."""
+    """Closes a file or folder to all others, where an earlier version or another program left it open. A folder that
+    many users share, such as /tmp, stays as it is, and so does what belongs to others."""
     with contextlib.suppress(OSError):
         status = path.lstat()
         is_own = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)

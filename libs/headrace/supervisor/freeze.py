@@ -10,7 +10,7 @@ from headrace.supervisor.process_activity import ProcessActivity
 ANSWER_INTERVAL = 0.4
 """Seconds between an answer and the next question."""
 QUESTION_SECONDS = 1.0
-"""Seconds that an answer may take; whoever asks keeps to it."""
+"""Seconds that an answer may take; enforced by the asking side."""
 LONGEST_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
 """Seconds of a question and its pause beyond which its outcome is ignored: this process, too, was kept from running."""
 

@@ -17,8 +17,8 @@ TOKEN_VARIABLE = "HEADRACE_NATS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LocalNats:
-    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has a certificate of a
-    role, or the token, or everyone when there is neither."""
+    """Picks its port at the first start, and keeps it when it is started again. Lets in clients with a certificate of a
+    role, or the token, or all when there is neither."""
 
     def __init__(
         self, folder: Path, token: str = "", certificates: Path | None = None, login: NatsLogin | None = None

@@ -54,7 +54,7 @@ class PlatformOptions:
     service_options: Mapping[str, object] = field(default_factory=dict)
     """Settings of every service that the user chose, by their names in `ServiceSettings`."""
     strict: bool | None = None
-    """Whether request fields that nobody knows are refused. None leaves it to the gateway's settings."""
+    """Whether unknown request fields are refused. None leaves it to the gateway's settings."""
     start_silence_seconds: float = 60.0
     """Seconds without any progress of a start after which it is given up."""
 
@@ -63,6 +63,6 @@ class PlatformOptions:
 
     @property
     def thread_count(self) -> int:
-        """Threads per worker where nobody gave a number: the cores, shared out. 0 leaves it to the only worker."""
+        """Threads per worker where no number is given: the cores, shared out. 0 leaves it to the only worker."""
         worker_count = (self.replicas + self.prefill_workers) * (1 if self.shared_worker else len(self.models))
         return 0 if worker_count == 1 else max(1, usable_core_count() // worker_count)

@@ -39,7 +39,7 @@ STOP_SECONDS = {"gateway": 6.0, "worker": 5.0}
 """Seconds that a service has to end: a gateway for its open requests, a worker for the processes that compute for it.
 All others have two."""
 LONGEST_START_SECONDS = 86400.0
-"""Most seconds of a start, be there progress or not."""
+"""Maximum seconds of a start, with or without progress."""
 
 
 class Platform:

@@ -9,7 +9,7 @@ from headrace.supervisor.lan_address import family_of, joined
 HOST = "127.0.0.1"
 HIGHEST_PORT = 65535
 BACKLOG = 2048
-"""Most connections that wait while no process accepts them."""
+"""Maximum number of connections that wait while no process accepts them."""
 
 
 class PortReservation:

@@ -136,7 +136,7 @@ class SupervisedProcess:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.spec.environment},
-                # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops all in order.
+                # In a separate session, so that Ctrl-C reaches the supervisor alone, which stops all in order.
                 start_new_session=True,
                 pass_fds=self.spec.descriptors,
                 preexec_fn=_die_with_parent,

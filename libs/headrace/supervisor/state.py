@@ -15,7 +15,7 @@ from headrace.storage.whole_file import write_whole
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
 KEPT_FOLDERS = ("logs", "nats", "cache")
-"""Folders of what a platform goes on with when it is started again."""
+"""Folders that a platform continues to use when it is started again."""
 LOCK_FILE = "lock"
 CREDENTIAL_FILE = "credential"
 FILES_FOLDER = "files"

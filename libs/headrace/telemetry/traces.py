@@ -28,7 +28,7 @@ _tracer: trace.Tracer | None = None
 
 def configure_tracing(service: str, endpoint: str, make_sampler: "MakeSampler") -> "TracerProvider | None":
     """Sends spans to an OTLP gRPC endpoint such as `127.0.0.1:4317`. An empty endpoint records nothing. `make_sampler`
-    makes what decides which traces are recorded; None records those that the caller records, and all that begin here.
+    makes what decides which traces are recorded; None records traces that the caller records, and all that begin here.
     """
     if not endpoint:
         return None

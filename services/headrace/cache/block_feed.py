@@ -13,24 +13,24 @@ MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0
 """Seconds of silence after which a worker is forgotten: a living one speaks every two seconds."""
 MAX_WAITING_HASHES = 200_000
-"""Most hashes per worker in changes that wait for an earlier one. Changes beyond that count as missed."""
+"""Maximum number of hashes per worker in changes that wait for an earlier one. Changes beyond that count as missed."""
 MAX_WAITING_CHANGES = 1024
 
 
 @dataclass(slots=True)
 class _Life:
-    """Incarnation of a worker, as far as the cache heard of it."""
+    """Incarnation of a worker, as far as the cache knows it."""
 
     epoch: int
     heard: float
-    """Time of its last sign of life, in monotonic seconds."""
+    """Time of its last message, in monotonic seconds."""
     address: str = ""
     number: int = 0
     """Number up to which the index holds all changes. An incarnation begins with no blocks."""
     latest: int = 0
-    """Largest change number heard of."""
+    """Largest change number received."""
     challenger: int | None = None
-    """Smaller epoch heard of since: a delayed message, or a new incarnation under a clock that was set back."""
+    """Smaller epoch received since: a delayed message, or a new incarnation under a clock that was set back."""
     departed: bool = False
     """Whether the worker said that it stops, so that its later changes are ignored."""
     waiting: dict[int, BlockChange] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class BlockFeed:
         return "" if life is None else life.address
 
     def restore(self, worker_id: str, blocks: BlockList) -> bool:
-        """Replaces what the index holds of a worker by its list, and applies the changes that follow it.
+        """Replaces the index entries of a worker by its list, and applies the changes that follow it.
 
         Returns False for a list of another worker, or older than what is known, which is ignored."""
         life = self._lives.get(worker_id)
@@ -127,8 +127,7 @@ class BlockFeed:
             life.challenger = None
 
     def depart(self, worker_id: str, epoch: int) -> None:
-        """Forgets the blocks of a worker that stops of its own accord, and ignores later changes of this
-        incarnation."""
+        """Forgets the blocks of a worker that stops voluntarily, and ignores later changes of this incarnation."""
         life = self._lives.get(worker_id)
         if life is not None and life.epoch == epoch:
             self._index.forget(worker_id)

@@ -14,13 +14,13 @@ from headrace.rpc.channel import OpenChannel
 from headrace.service_clients.worker import GrpcWorkerClient
 
 MAX_CALLS = 8
-"""Most lists asked for at the same time: after a restart every worker is asked."""
+"""Maximum number of lists requested at once: after a restart every worker is asked."""
 CALL_SECONDS = 5.0
 GRACE_SECONDS = 0.02
 """Seconds within which a change arrives that was merely overtaken."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 GIVE_UP_SECONDS = 60.0
-"""Seconds after which a worker that gave no list is left alone until it is next heard of."""
+"""Seconds after which a worker that gave no list is left alone until its next message."""
 
 LISTS = Counter("headrace_cache_block_lists", "Lists of blocks asked of workers, by outcome", ["outcome"])
 

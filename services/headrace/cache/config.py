@@ -15,8 +15,8 @@ class CacheSettings(ServiceSettings):
     folder: Path
     """Folder in which responses are kept (an LMDB environment)."""
     max_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
-    """Most bytes of responses kept. The oldest go first."""
+    """Maximum bytes of responses kept. The oldest go first."""
     lifetime_seconds: float = Field(default=3600.0, gt=0)
     """Time for which a response is kept when the writer does not say."""
     max_prefix_blocks: int = Field(default=2_000_000, ge=1)
-    """Most KV blocks that the prefix index remembers."""
+    """Maximum number of KV blocks that the prefix index remembers."""

@@ -1,4 +1,4 @@
-"""Everything that the cache hears over NATS: which blocks workers hold, and which workers left."""
+"""Everything that the cache receives over NATS: which blocks workers hold, and which workers left."""
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus

@@ -178,7 +178,7 @@ def _show(
 async def _drain(
     health: PlatformHealth, batches: BatchRunner, fleet: Fleet, http: HttpServer, ledger: Ledger, deadline: Deadline
 ) -> None:
-    """Lets requests end until shortly before the deadline, when those that still run are told so."""
+    """Lets requests end until shortly before the deadline, when the rest are notified."""
     health.stopping = True
     await batches.close()
     asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
@@ -249,6 +249,6 @@ async def _connect(settings: GatewaySettings, stack: contextlib.AsyncExitStack) 
 
 
 def _print_addresses(http: str, grpc: str) -> None:
-    """Prints the addresses for whoever started the process: the ports may have been picked at the start."""
+    """Prints the addresses for the starter of the process: the ports may have been picked at the start."""
     sys.stdout.write(json.dumps({"event": "listening", "http": http, "grpc": grpc}) + "\n")
     sys.stdout.flush()

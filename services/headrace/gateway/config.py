@@ -53,13 +53,13 @@ class GatewaySettings(ServiceSettings):
     jwt_audience: str = ""
     """Audience that a token must name."""
     jwt_tenant_claim: str = "tenant"
-    """Claim that names the tenant. A token without it has one of its own, by its subject."""
+    """Claim that names the tenant. A token without it has its own, by its subject."""
     tls_certificate: Path | None = None
     """PEM file with the certificate chain of the REST bridge and the public gRPC API. Unset: they speak plain text."""
     tls_key: Path | None = None
     """PEM file with the private key of the certificate."""
     filters_file: Path | None = None
-    """TOML file of what is masked or blocked in inputs and outputs, with a table per tenant and one called default.
+    """TOML file of findings to mask or block in inputs and outputs, with a table per tenant and one called default.
     Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
@@ -69,15 +69,15 @@ class GatewaySettings(ServiceSettings):
     file_max_bytes: int = Field(default=200 * 1024 * 1024, ge=1024)
     """Largest file, in bytes."""
     tenant_file_bytes: int = Field(default=10 * 1024**3, ge=1024)
-    """Most bytes of all files of a tenant."""
+    """Maximum bytes of all files of a tenant."""
     file_seconds: float = Field(default=30 * 86400.0, gt=0)
     """Seconds for which files are kept whose makers do not say, and batches that have ended."""
     batch_max_lines: int = Field(default=50_000, ge=1)
-    """Most requests of one batch."""
+    """Maximum number of requests of one batch."""
     batch_seconds: float = Field(default=86400.0, gt=0)
     """Seconds after which a batch expires: the length of the completion window that is called 24h."""
     batch_concurrency: int = Field(default=16, ge=1, le=1024)
-    """Most requests of batches that one gateway runs at once."""
+    """Maximum number of batch requests that one gateway runs at once."""
     workers_file: Path | None = None
     """File that stores worker addresses, so that a gateway that starts while NATS is away finds its workers."""
     strict: bool = False
@@ -94,12 +94,12 @@ class GatewaySettings(ServiceSettings):
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     """Largest request body, in bytes."""
     max_body_elements: int = Field(default=500_000, ge=1000)
-    """Most values in the lists and objects of one request body."""
+    """Maximum number of values in the lists and objects of one request body."""
     max_upload_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
-    """Most bytes of request bodies that arrive at the same time. Beyond that, all but small bodies are refused as
+    """Maximum bytes of request bodies that arrive at the same time. Beyond that, all but small bodies are refused as
     overloaded."""
     max_connections: int = Field(default=4096, ge=1)
-    """Most open connections to the REST bridge. Clients beyond that are told to come back."""
+    """Maximum number of open connections to the REST bridge. Clients beyond that are asked to retry later."""
     idle_seconds: float = Field(default=75.0, gt=0)
     """Seconds for which a connection may stay open between two requests."""
     header_seconds: float = Field(default=10.0, gt=0)
@@ -109,24 +109,24 @@ class GatewaySettings(ServiceSettings):
     unread_seconds: float = Field(default=30.0, gt=0)
     """Seconds for which a finished response may wait for a client that does not read it."""
     max_open_requests: int = Field(default=1024, ge=1)
-    """Most requests open at once. More are refused as overloaded."""
+    """Maximum number of open requests. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)
-    """Most sequences that one request may ask for (prompts times n)."""
+    """Maximum number of sequences that one request may ask for (prompts times n)."""
     ends_at_window: bool = False
     """Whether a chat or completion whose max_tokens is more than fits after its prompt ends where the context does,
     with the reason `length`. Otherwise it is refused, as by OpenAI. Messages and Responses always end there."""
     max_inputs: int = Field(default=2048, ge=1)
-    """Most inputs of one embeddings request."""
+    """Maximum number of inputs of one embeddings request."""
     default_timeout_seconds: float = Field(default=600.0, gt=0)
     """Deadline, in seconds, of a request that does not set its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     """Seconds without events after which a stream gets an SSE comment."""
     worker_silence_seconds: float = Field(default=1.6, gt=0)
-    """Seconds without a sign of life after which a worker counts as lost."""
+    """Seconds of silence after which a worker counts as lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)
     """Seconds without a step after which a worker that holds requests counts as lost."""
     max_attempts: int = Field(default=5, ge=1)
-    """Most times that one request is placed when workers are lost."""
+    """Maximum number of times that one request is placed when workers are lost."""
     recent_requests: int = Field(default=512, ge=1, le=100_000)
     """Number of requests that GET /headrace/requests remembers."""
     trace_ratio: float = Field(default=1.0, ge=0, le=1)

@@ -9,7 +9,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 def return_large_blocks() -> None:
-    """Has the C library map large blocks each by itself. It would keep them in its heap once a first one was freed, and
+    """Has the C library map each large block separately. It would keep them in its heap once a first one was freed, and
     the process as large as the bodies that it held at once."""
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

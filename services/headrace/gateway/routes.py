@@ -39,7 +39,7 @@ _WITHOUT_VERSION = (
     "score",
 )
 _ALIASES = {f"/{name}": f"/v1/{name}" for name in _WITHOUT_VERSION} | {"/v2/rerank": "/v1/rerank"}
-"""Paths at which other servers have what is at these."""
+"""Paths that other servers use for the same endpoints."""
 _UNREMEMBERED = frozenset(
     {
         *("/", "/health", "/ready", "/metrics", "/console", "/console/{name}", "/headrace/fleet", "/headrace/usage"),
@@ -65,8 +65,8 @@ class Routes:
         console: ConsoleRoutes | None = None,
         uploads: UploadBudget | None = None,
     ) -> None:
-        """`console`: whoever answers browsers that come to /. None: they see what everyone sees. `uploads`: the budget
-        of bodies that arrive. None: one of its own."""
+        """`console`: what answers browsers that come to /. None: they get the same as other clients. `uploads`: the
+        budget of bodies that arrive. None: a new one."""
         self._settings = settings
         self._console = console
         self._endpoints = Endpoints([*groups, *([console] if console else []), self])
@@ -108,7 +108,7 @@ class Routes:
             collect_soon(exchange.body_bytes)
 
     def _note_end(self, method: str, exchange: HttpExchange) -> None:
-        """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""
+        """Counts an exchange. Exchanges that ask for work, and all that were refused, are remembered."""
         record = exchange.record
         count_http(record.route, method, record.status)
         if record.operation or (record.status >= BAD_REQUEST and record.route not in _UNREMEMBERED):

@@ -1,4 +1,5 @@
-"""Everything the gateway hears over NATS: the state of workers, departures, lengths of queues, and other gateways."""
+"""Everything the gateway receives over NATS: the state of workers, departures, lengths of queues, and other
+gateways."""
 
 import time
 
@@ -21,7 +22,7 @@ from headrace.v1.events_pb2 import (
 
 
 class GatewaySubscriber:
-    """Passes on what it hears, and knows since when it has been connected."""
+    """Passes on what it receives, and knows since when it has been connected."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

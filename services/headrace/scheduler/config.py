@@ -20,15 +20,15 @@ class SchedulerSettings(ServiceSettings):
     workers_file: Path | None = None
     """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
     max_waiting_count: int = Field(default=2048, ge=1)
-    """Most requests waiting per model. More are refused as overloaded."""
+    """Maximum number of requests waiting per model. More are refused as overloaded."""
     max_waiting_token_count: int = Field(default=4_000_000, ge=1)
-    """Most prompt tokens waiting per model. More are refused as overloaded."""
+    """Maximum number of prompt tokens waiting per model. More are refused as overloaded."""
     max_window_seconds: float = Field(default=0.05, ge=0, le=0.05)
     """Longest time that a request waits for others to form a batch with."""
     max_batch_size: int = Field(default=64, ge=1)
-    """Most requests in one dispatch."""
+    """Maximum number of requests in one dispatch."""
     max_batch_token_count: int = Field(default=16_384, ge=1)
-    """Most prompt tokens that wait on one worker, but for a single longer prompt."""
+    """Maximum number of prompt tokens that wait on one worker, but for a single longer prompt."""
     no_worker_seconds: float = Field(default=15.0, gt=0)
     """Time for which requests wait for a worker while their model has none."""
     starvation_seconds: float = Field(default=30.0, gt=0)

@@ -34,7 +34,7 @@ MAX_MODELS = 1000
 
 
 class GatewaySession:
-    """Answers each submission once. Those that still wait when the stream ends are withdrawn."""
+    """Answers each submission once. Tickets that still wait when the stream ends are withdrawn."""
 
     def __init__(self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, scheduler_id: str) -> None:
         self._scheduler = scheduler
@@ -60,7 +60,7 @@ class GatewaySession:
             self._due.set()
 
     async def responses(self) -> AsyncGenerator[ScheduleResponse, None]:
-        """Yields answers as they come, several at once if they wait, and signs of life every SIGN_SECONDS."""
+        """Yields answers as they come, several at once if they wait, and a heartbeat every SIGN_SECONDS."""
         loop = asyncio.get_running_loop()
         sign_at = 0.0
         while not self._over:

@@ -22,8 +22,8 @@ CLAIM_SECONDS = 0.3
 store is away."""
 AWAY_SECONDS = 1.0
 MAX_OTHERS = 100
-"""Most models led by other schedulers whose leases are watched. Taking over any further one takes up to EXPIRY_SECONDS
-longer."""
+"""Maximum number of models led by other schedulers whose leases are watched. Taking over any further one takes up to
+EXPIRY_SECONDS longer."""
 LEADER_DETAIL = "leader"
 KIND = LeaseKind(LEASES, LeaseHeld, "scheduler_id", "model", lambda model: f"lease.{model.encode().hex()}")
 
@@ -56,7 +56,7 @@ class Leases:
 
     async def lead(self, model: str) -> None:
         """Claims a model unless another scheduler leads it. Raises Unavailable, naming that one. Returns also when the
-        store does not answer: workers refuse what they have no room for, whoever sends it."""
+        store does not answer: workers refuse what they have no room for, from any sender."""
         async with self._claiming.setdefault(model, asyncio.Lock()):
             if self.leads(model):
                 return
@@ -72,7 +72,7 @@ class Leases:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for model in [model for model in self._scheduler.core.desks if self.fence(model)]:
-                # A lease that could not be renewed is kept: either nobody else can reach the store too, or the next
+                # A lease that could not be renewed is kept: either no scheduler can reach the store, or the next
                 # renewal shows who took over.
                 with contextlib.suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(CLAIM_SECONDS):

@@ -10,7 +10,7 @@ from headrace.service_clients.cache import CacheClient
 
 LOOKUP_SECONDS = 0.02
 MAX_BLOCKS = 512
-"""Most leading blocks to look up: to hash more would take longer than it saves."""
+"""Maximum number of leading blocks to look up: to hash more would take longer than it saves."""
 
 
 class Prefixes:

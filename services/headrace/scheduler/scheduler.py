@@ -54,7 +54,7 @@ class _Waiting:
 
 
 class Scheduler:
-    """Runs on the event loop alone. `on_doubt` is told the addresses of workers that did not answer a dispatch."""
+    """Runs on the event loop alone. `on_doubt` receives the addresses of workers that did not answer a dispatch."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Scheduler:
         self._sending: set[asyncio.Task[None]] = set()
 
     def submit(self, ticket: Ticket, order: Order, waiter: Waiter) -> None:
-        """Asks for a place. The waiter is told exactly once, unless the ticket is withdrawn first."""
+        """Asks for a place. The waiter is notified exactly once, unless the ticket is withdrawn first."""
         replaced = self._waiting.pop(ticket.key, None)
         if replaced is not None:
             self.feed(events.Cancelled(ticket.model, ticket.key))
@@ -111,7 +111,7 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # Decisions that were not carried out are lost, so the process must not go on. See `keep_ticking`.
+            # Decisions that were not carried out are lost, so the process must not continue. See `keep_ticking`.
             self._failure = error
             raise
         finally:
@@ -189,7 +189,7 @@ class Scheduler:
             if members:
                 answer = await self._call(batch, members)
                 refusals, epoch = answer.refusals, answer.report.epoch or batch.epoch
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for each member
+        except Exception as error:  # noqa: BLE001 - whatever it is, each member has a waiter
             known = isinstance(error, HeadraceError)
             _log.warning("dispatch failed", extra={"worker": batch.worker_id}, exc_info=None if known else error)
             self.feed(events.WorkerLost(members[0].ticket.model, batch.worker_id, batch.epoch))

@@ -1,4 +1,4 @@
-"""Everything that the scheduler hears over NATS: where workers are, and which of them left."""
+"""Everything that the scheduler receives over NATS: where workers are, and which of them left."""
 
 import asyncio
 

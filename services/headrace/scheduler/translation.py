@@ -145,7 +145,7 @@ def to_error(rejection: Reject) -> HeadraceError:
 
 
 def to_schedule_response(answers: Iterable[Answer], sign: pb.SchedulerSign | None) -> pb.ScheduleResponse:
-    """Converts answers, and the sign of life if one is due, to one message."""
+    """Converts answers, and the heartbeat if one is due, to one message."""
     response = pb.ScheduleResponse()
     for answer in answers:
         _add_answer(response, answer)
@@ -155,7 +155,7 @@ def to_schedule_response(answers: Iterable[Answer], sign: pb.SchedulerSign | Non
 
 
 def to_sign(scheduler_id: str, queues: Iterable[QueueStatus]) -> pb.SchedulerSign:
-    """Makes a sign of life, which tells how long the queues are."""
+    """Makes a heartbeat, which reports the lengths of the queues."""
     return pb.SchedulerSign(scheduler_id=scheduler_id, queues=to_queues(queues))
 
 

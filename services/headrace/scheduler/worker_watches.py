@@ -1,4 +1,4 @@
-"""Status streams of workers: one for each that was heard of."""
+"""Status streams of workers: one for each known worker."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 PROBE_SECONDS = 1.0
 """Seconds that a worker which did not answer a dispatch gets to answer an empty one."""
 FORGET_SECONDS = 600.0
-"""Seconds without contact after which a worker is given up until it is heard of again."""
+"""Seconds without contact after which a worker is given up until it is announced again."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class WorkerWatches:
         self._feed: Callable[[Event], None] = lambda _event: None
 
     def start(self, feed: Callable[[Event], None]) -> None:
-        """Gives what is heard to `feed` from now on."""
+        """Passes received events to `feed` from now on."""
         self._feed = feed
 
     def client(self, address: str) -> WorkerClient:

@@ -14,7 +14,7 @@ class TokenizerSettings(ServiceSettings):
     models: PathsByName = Field(min_length=1)
     """Models to encode for, as NAME=FOLDER, separated by commas."""
     pool_size: int = Field(default=2, ge=1)
-    """Most processes that render conversations and work on long texts. Each holds all models."""
+    """Maximum number of processes that render conversations and work on long texts. Each holds all models."""
     template_seconds: float = Field(default=2.0, gt=0)
     """Processor time that the chat template of a model may take for one conversation."""
     job_seconds: float = Field(default=30.0, gt=0)

@@ -73,7 +73,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         return await self._pool.encode(wanted)
 
     def _is_quick(self, model: TextModel, character_count: int) -> bool:
-        """Whether a text may be worked on here, where nothing ends a search that does not end by itself."""
+        """Whether a text may be worked on here, where nothing stops a runaway search."""
         return character_count <= self._inline_characters and model.is_predictable
 
     async def _vocabulary(self, model: TextModel) -> Vocabulary:

@@ -26,22 +26,22 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     pinned: Names = Field(default=())
     """Names of the models, of several, that stay awake."""
     awake_bytes: int = Field(default=0, ge=0)
-    """Most bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
+    """Maximum bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
     free memory at the start."""
     asleep_bytes: int | None = Field(default=None, ge=0)
-    """Most bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it, they
-    are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
+    """Maximum bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it,
+    they are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
     stay_seconds: float = Field(default=1.0, ge=0)
     """Time that a model stays awake at least, where there are several: it bounds how often they swap."""
     swap_patience_seconds: float = Field(default=2.0, ge=0)
     """Time that requests for a sleeping model wait for busy ones to run empty. Then one of these sleeps in the middle
-    of its requests, which go on later."""
+    of its requests, which continue later."""
     engine: Literal["model", "sim", "vllm"] = "model"
     """`model` runs the checkpoint; `vllm` lets vLLM run it, which has to be installed; `sim` plays a model at a chosen
     pace."""
     vllm_arguments: JsonObject = Field(default={})
-    """Arguments of vLLM's engine by their names in its EngineArgs, such as {"tensor_parallel_size": 2}. They go before
-    those that follow from the other settings."""
+    """Arguments of vLLM's engine by their names in its EngineArgs, such as {"tensor_parallel_size": 2}. They override
+    arguments derived from the other settings."""
     folder: Path | None = None
     """Folder of the checkpoint, or a GGUF file, unless the engine is `sim`."""
     packed_folder: Path | None = Path("~/.cache/headrace/packed")
@@ -60,13 +60,13 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     device_profile: Path | None = None
     """TOML file with the peak rates and the price of the accelerator, such as those in deploy/profiles."""
     memory_bandwidth: float = Field(default=0.0, ge=0)
-    """Most bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
+    """Peak bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
     without one, as measured at the first start."""
     arithmetic_rate: float = Field(default=0.0, ge=0)
-    """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
+    """Peak operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
     role: Literal["both", "prefill", "decode"] = "both"
-    """Part in the work on prompts: `prefill` computes them for others, `decode` goes on with them, `both` does both.
-    Where a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
+    """Part in the work on prompts: `prefill` computes them for others, `decode` continues them, `both` does both. Where
+    a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)

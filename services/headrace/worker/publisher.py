@@ -12,11 +12,11 @@ from headrace.worker.status.translation import to_blocks_changed, to_worker_stat
 
 INTERVAL = 0.5
 MIN_INTERVAL = 0.25
-"""Seconds between two heartbeats, however much changes: all schedulers and gateways hear all workers."""
+"""Seconds between two heartbeats, however much changes: all schedulers and gateways receive those of all workers."""
 BLOCKS_INTERVAL = 0.01
-"""Seconds between two messages about blocks, which only caches hear."""
+"""Seconds between two messages about blocks, which only caches receive."""
 QUIET_BLOCKS_INTERVAL = 2.0
-"""Seconds after which the latest number is told again: a lost change goes unnoticed for as long."""
+"""Seconds after which the latest number is published again: a lost change goes unnoticed for as long."""
 
 
 class WorkerPublisher:

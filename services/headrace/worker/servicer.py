@@ -92,7 +92,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
                 await reader
 
     async def drain(self, deadline: Deadline) -> None:
-        """Lets running requests end, then the watches, which never end by themselves."""
+        """Lets running requests end, then ends the watches, which are endless."""
         await self._runtime.drain(deadline)
         self._board.close()
 

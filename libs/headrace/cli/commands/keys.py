@@ -25,7 +25,7 @@ _List = Parameter(negative="")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LimitFlags:
-    """Most that a key may use."""
+    """Limits on the use of a key."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -59,14 +59,14 @@ def create(
 
     Args:
         name: A name for the key, such as that of its holder.
-        tenant: Whoever pays: keys of a tenant share its cached prefixes and its usage. Default: the name.
+        tenant: The party that pays: keys of a tenant share its cached prefixes and its usage. Default: the name.
         scope: What the key is good for: generate, embed, admin; may be repeated. Default: generate and embed.
         expires: Time after which the key no longer works, such as 12h or 30d. Default: never.
         model: A model that the key may use; may be repeated. Default: all.
-        limits: Most that the key may use.
+        limits: Limits on the use of the key.
         weight: Share of the key's requests against others while requests wait.
         highest_class: More urgent requests are treated as this class.
-        longest_deadline: Most time that a request may take, such as 90s.
+        longest_deadline: Maximum time that a request may take, such as 90s.
         state_dir: The state folder of the platform.
         file: The file of keys, if it is not in the state folder.
         json: Print one JSON object.

@@ -69,7 +69,7 @@ def _table(*titles: str) -> Table:
 
 @models.command
 def pull(model: str, *, json: JsonFlag = False) -> None:
-    """Pulls a model from the hub. Run again after an interruption, it goes on.
+    """Pulls a model from the hub. Run again after an interruption, it resumes.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ def plan(
         A folder of device profiles; default: deploy/profiles of the checkout.
     quality_floor
         Choose the smallest precision whose top-1 agreement with the model in float32 is at least this, such as 0.97,
-        and that fits. Figures are those that headrace eval --record kept; those of small models are measured.
+        and that fits. Figures are the ones recorded by headrace eval --record; those of small models are measured.
     measure
         Measure models without recorded figures, however long it takes.
     json
@@ -180,8 +180,7 @@ def _row(deployment: "Deployment", context: int, batch: Sequence[int]) -> _Row:
 
 
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
-    """Recorded qualities, plus those that this machine can measure in reasonable time, or at all if `measure` is
-    set."""
+    """Recorded qualities, plus ones that this machine can measure in reasonable time, or at all if `measure` is set."""
     from headrace.evaluation.precision_quality import REFERENCE, measure_precisions
     from headrace.evaluation.quality_record import read_record
 

@@ -35,7 +35,7 @@ def logs(
     service
         One service, such as worker-0; default: all, in the order of time.
     follow
-        Go on with new lines until Ctrl-C.
+        Continue with new lines until Ctrl-C.
     lines
         Last lines of each service to begin with.
     state_dir

@@ -76,8 +76,8 @@ def trace(
 
 
 def find(url: str, name: str) -> dict[str, Any]:
-    """Returns the record of a request; for `last` the newest of those that the gateways name. Raises NotFound,
-    Unauthenticated, or Unavailable."""
+    """Returns the record of a request; for `last` the newest that the gateways name. Raises NotFound, Unauthenticated,
+    or Unavailable."""
     found: list[dict[str, Any]] = []
     for _ in range(MANY_ASKS):
         # On a new connection each time, because chance picks one of the gateways that share an address.

@@ -1,4 +1,4 @@
-"""Addresses on which a platform is reached: flags before settings, settings before what is usual."""
+"""Addresses on which a platform is reached: flags before settings, settings before defaults."""
 
 from dataclasses import dataclass
 from pathlib import Path

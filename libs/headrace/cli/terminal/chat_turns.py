@@ -51,7 +51,7 @@ class ChatHistory:
         self._turns = []
 
     def ask(self, question: str) -> Generator[str]:
-        """Yields the answer as it comes. What came stays in the conversation, also if nobody reads on. Raises
+        """Yields the answer as it comes. What came stays in the conversation, even if reading stops. Raises
         Unavailable, or InvalidRequest for a question that is refused, which is then forgotten."""
         self.dropped_count = 0
         said: list[str] = []

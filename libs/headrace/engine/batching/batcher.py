@@ -29,7 +29,7 @@ from headrace.engine.kv.block_pool import BlockPool
 from headrace.errors.tree import InvalidRequest
 
 MAX_DRAFT_TOKENS = 8
-"""Most draft tokens for one sequence in one step."""
+"""Maximum number of draft tokens for one sequence in one step."""
 
 
 class Batcher:
@@ -38,7 +38,7 @@ class Batcher:
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
         self.step_token_limit = spec.max_step_token_count
-        """Most tokens of a step: fewer than the spec says while memory is short."""
+        """Maximum number of tokens of a step: below the spec's while memory is short."""
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
         self.leases = BlockLeases(self.pool)
         self._blocks = SequenceBlocks(spec, self.pool)
@@ -107,11 +107,11 @@ class Batcher:
         Decodes come before prefill chunks, then the more urgent before the less, what runs before what is new, and the
         older before the younger. When the blocks run out, the youngest of the least urgent loses its blocks and waits
         for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
-        in which somebody lost blocks, nobody else is admitted.
+        in which a sequence lost blocks, no other is admitted.
         """
         builder = PlanBuilder(budget_left=self.step_token_limit)
         reading: list[Sequence] = []
-        # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
+        # Sequences preempted meanwhile are taken off the end, so that the loop does not reach them.
         for sequence in self._queues.running:
             if sequence.remaining_count > 1:
                 reading.append(sequence)
@@ -205,7 +205,7 @@ class Batcher:
         return Chunk(sequence, start, end) if end > start else None
 
     def _add_drafts(self, builder: PlanBuilder) -> None:
-        """Adds draft tokens to decodes where they fit and may be worth their rows. They preempt nobody."""
+        """Adds draft tokens to decodes where they fit and may be worth their rows. They never preempt a sequence."""
         drafter = self._drafter
         if drafter is None:
             return
@@ -271,7 +271,7 @@ class Batcher:
         return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, builder)
 
     def _promised(self, builder: PlanBuilder) -> int:
-        """Blocks that all running sequences' tokens will need besides those that they have."""
+        """Blocks that all running sequences' tokens will need besides the ones they hold."""
         if builder.promised_count is None:
             builder.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
         return builder.promised_count

@@ -33,5 +33,5 @@ class Drafter(Protocol):
         ...
 
     def forget(self, sequence: Sequence) -> None:
-        """Drops what is known of a sequence: it has ended, or lost its blocks."""
+        """Drops the state of a sequence: it has ended, or lost its blocks."""
         ...

@@ -50,7 +50,7 @@ class Sequence:
     delivered: bool = False
     """Whether a delta of the sequence was delivered before."""
     evicts: bool = False
-    """Whether the sequence goes on with part of its text at the context's end: see `eviction`."""
+    """Whether the sequence continues with part of its text at the context's end: see `eviction`."""
     dropped_count: int = 0
     """Tokens that are no longer in the sequence's context. They follow the sinks."""
     matcher: TokenMatcher | None = None

@@ -23,12 +23,12 @@ class SequenceBlocks:
 
     @property
     def longest_chunk(self) -> int:
-        """Most tokens of one sequence in one step."""
+        """Maximum number of tokens of one sequence in one step."""
         return self._need.longest_chunk
 
     def capacity(self, sequence: Sequence) -> int:
-        """Counts the tokens that a sequence could have in the blocks that it holds and in those that nobody is to keep
-        free."""
+        """Counts the tokens that a sequence could have in the blocks that it holds and in the free ones that are not
+        reserved."""
         return (len(sequence.block_table) + max(0, self._pool.free_count - self._watermark)) * self._size
 
     def grow(self, sequence: Sequence, token_count: int) -> bool:
@@ -57,7 +57,7 @@ class SequenceBlocks:
             sequence.first_block = end
 
     def lacking(self, sequence: Sequence) -> int:
-        """Counts the blocks that a running sequence's tokens will need besides those that it has."""
+        """Counts the blocks that a running sequence's tokens will need besides the ones it holds."""
         most = self._need.most(sequence.context_count, sequence.computed_count)
         return max(0, most - sequence.held_count)
 
@@ -104,5 +104,5 @@ class SequenceBlocks:
             raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
 
     def _found(self, cached: Iterable[int]) -> list[int]:
-        """Returns those at the end of `cached` that really exist: what comes before them is seen no more."""
+        """Returns those at the end of `cached` that really exist: earlier ones are out of the window."""
         return [block for block in cached if block != self._pool.no_block]

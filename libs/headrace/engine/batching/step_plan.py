@@ -87,7 +87,7 @@ class PlanBuilder:
     chunks: dict[Sequence, Chunk] = field(default_factory=dict)
     preempted: set[Sequence] = field(default_factory=set)
     promised_count: int | None = None
-    """Blocks that running sequences will need besides those that they have. None: to be counted."""
+    """Blocks that running sequences will need besides the ones they hold. None: to be counted."""
 
     def add_chunk(self, chunk: Chunk) -> None:
         self.chunks[chunk.sequence] = chunk

@@ -5,7 +5,7 @@ from headrace.engine.contract.model_cost import StepWork
 
 
 class WorkCounter:
-    """Adds plans up. A few integers for each chunk; what they cost is computed by whoever wants to know."""
+    """Adds plans up. A few integers for each chunk; their cost is computed on demand, elsewhere."""
 
     def __init__(self, window: int | None) -> None:
         """`window`: tokens that a query sees at most, itself included. None: all before it."""

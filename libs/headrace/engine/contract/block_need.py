@@ -14,7 +14,7 @@ class BlockNeed:
     window: int | None
     """Tokens that a query sees at most, see `EngineSpec.window`."""
     longest_chunk: int
-    """Most tokens of one sequence in one step."""
+    """Maximum number of tokens of one sequence in one step."""
 
     @classmethod
     def of(cls, spec: EngineSpec) -> "BlockNeed":
@@ -32,7 +32,8 @@ class BlockNeed:
         return 0 if self.window is None else max(0, token_count + 1 - self.window) // self.block_size
 
     def most(self, token_count: int, computed_count: int = 0) -> int:
-        """Most blocks that are needed at one time while the tokens from `computed_count` to `token_count` are computed.
+        """Maximum number of blocks needed at one time while the tokens from `computed_count` to `token_count` are
+        computed.
 
         Chunks of several tokens begin on a block boundary, so that what their first token sees is in whole blocks.
         """

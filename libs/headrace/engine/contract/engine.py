@@ -18,7 +18,7 @@ class EngineSpec:
     max_model_length: int
     """Longest prompt plus output, in tokens."""
     max_running_count: int
-    """Most sequences in one step."""
+    """Maximum number of sequences in one step."""
     max_step_token_count: int
     """Token budget of one step (prefill chunks plus decodes)."""
     block_size: int
@@ -35,7 +35,7 @@ class EngineSpec:
     window: int | None = None
     """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
     long_context: Literal["stop", "evict"] = "stop"
-    """Behavior when a request reaches `max_model_length`: it ends, or goes on with part of its text."""
+    """Behavior when a request reaches `max_model_length`: it ends, or continues with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
     default_sampling: SamplingParams = field(default_factory=SamplingParams)

@@ -33,29 +33,29 @@ class EngineConfig(Settings):
     """Replay steps of decodes on a GPU as captured CUDA graphs, one for each number of rows, where the kernels in
     Triton run the model. Not yet tried on a GPU."""
     packed_folder: Path | None = None
-    """Folder for weights in the kernels' layout, which makes the next start quicker. A worker has one unless told
-    otherwise, ~/.cache/headrace/packed; elsewhere unset keeps none."""
+    """Folder for weights in the kernels' layout, which makes the next start quicker. A worker has one by default,
+    ~/.cache/headrace/packed; elsewhere unset keeps none."""
     packed_max_bytes: int = Field(default=32 * 1024**3, ge=1)
-    """Most bytes in the folder of packed weights. The least recently used go first, but none that is in use."""
+    """Maximum bytes in the folder of packed weights. The least recently used go first, but none that is in use."""
     thread_count: int = Field(default=0, ge=0)
     """Threads of the kernels, shared by the whole process. 0 takes all cores, or where there are no kernels all but one
     for torch, whose threads all wait for one that another process holds up."""
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes the length that the model was made for, which is also the most."""
     long_context: Literal["stop", "evict"] = "stop"
-    """Choice when prompt and output reach the longest length: `stop` ends the request, `evict` goes on with its first
+    """Choice when prompt and output reach the longest length: `stop` ends the request, `evict` continues with its first
     tokens and the last ones, so that an output may be longer than the context."""
     max_running_count: int = Field(default=64, ge=1)
-    """Most sequences in one step."""
+    """Maximum number of sequences in one step."""
     max_step_token_count: int = Field(default=512, ge=16)
-    """Most tokens in one step: prompts are read in parts of this size."""
+    """Maximum number of tokens in one step: prompts are read in parts of this size."""
     block_size: int = Field(default=16, ge=1)
     """Tokens per KV block."""
     block_count: int = Field(default=0, ge=0)
     """KV blocks. 0 takes enough for `max_running_count` requests of full length, within `kv_cache_bytes`."""
     kv_cache_bytes: int = Field(default=0, ge=0)
-    """Most bytes of the KV cache where `block_count` is 0. 0 takes a quarter of the free memory on the CPU, most of it
-    on a GPU."""
+    """Maximum bytes of the KV cache where `block_count` is 0. 0 takes a quarter of the free memory on the CPU, most of
+    it on a GPU."""
     prefix_cache: bool = True
     """Keep the KV blocks of finished prompts and share them."""
     sampling_defaults: Literal["checkpoint", "neutral"] = "checkpoint"
@@ -67,7 +67,7 @@ class EngineConfig(Settings):
     draft_folder: Path | None = None
     """Checkpoint of a small model with the same vocabulary, which drafts for this one."""
     tensor_parallel_count: int = Field(default=1, ge=1, le=8)
-    """Processes that share every product of the model, each with a device of its own or a part of the cores."""
+    """Processes that share every product of the model, each with its own device or a part of the cores."""
     pipeline_parallel_count: int = Field(default=1, ge=1, le=16)
     """Stages that each have some of the layers. With `tensor_parallel_count` processes each."""
     rendezvous: str = ""

@@ -35,7 +35,7 @@ class SamplingParams:
     """Settings by which each token is chosen. The defaults sample from the model's own distribution."""
 
     max_tokens: int = 16
-    """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
+    """Maximum number of tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
     temperature: float = 1.0
     """Divisor of logits; 0 picks the most likely token. In [0, 2]."""
     top_k: int | None = None
@@ -57,7 +57,7 @@ class SamplingParams:
     stop_token_ids: frozenset[int] = frozenset()
     """Token ids that end the request, besides the model's own end-of-sequence ids."""
     ignore_eos: bool = False
-    """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop, and so does the end of a grammar."""
+    """Continue after the model's end-of-sequence ids. `stop_token_ids` still stop, and so does the end of a grammar."""
     min_tokens: int = 0
     """Tokens before which no end-of-sequence or stop id is chosen, unless a grammar allows nothing else."""
     logprob_count: int | None = None
@@ -176,7 +176,7 @@ class EngineStats:
 
     @property
     def progress_count(self) -> int:
-        """Sign of life: it grows while there are requests."""
+        """Progress counter: it grows while there are requests."""
         return self.step_count + self.wait_count
 
 

@@ -19,7 +19,7 @@ TEXT_PROBE_LENGTH = 8
 
 def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
     """Digest of the logits that follow a few fixed tokens, bit by bit: other weights, or another precision of weights,
-    products or KV make another one. The KV cache must be in nobody's use."""
+    products or KV make another one. The KV cache must not be in use."""
     length = min(TEXT_PROBE_LENGTH, spec.block_size, spec.max_model_length)
     sequence = Sequence(
         EngineRequest("fingerprint", _probe(length, spec), SamplingParams()), 0, 0, frozenset(), spec.max_model_length

@@ -30,7 +30,7 @@ class _Entry:
 
 
 class GrammarQueue:
-    """Gives each sequence a matcher of its own when its grammar is ready. One thread owns it."""
+    """Gives each sequence its own matcher when its grammar is ready. One thread owns it."""
 
     def __init__(self, compiler: GrammarCompiler) -> None:
         self._compiler = compiler
@@ -40,13 +40,15 @@ class GrammarQueue:
         self._entries[sequence.request_id] = _Entry(sequence, grammar, self._compiler.compile(grammar))
 
     def discard(self, request_id: str) -> None:
-        """Forgets a sequence, if it waits here, and its grammar, if nobody else waits for it and it has not begun."""
+        """Forgets a sequence, if it waits here, and its grammar, if no other sequence waits for it and it has not
+        begun."""
         entry = self._entries.pop(request_id, None)
         if entry is not None and all(other.future is not entry.future for other in self._entries.values()):
             entry.future.cancel()
 
     def take_ready(self, patience: float) -> list[Readiness]:
-        """Removes and returns what is ready, in order of arrival. Waits at most `patience` seconds for the first."""
+        """Removes and returns the ready sequences, in order of arrival. Waits at most `patience` seconds for the
+        first."""
         if not self._entries:
             return []
         wait([entry.future for entry in self._entries.values()], patience, FIRST_COMPLETED)

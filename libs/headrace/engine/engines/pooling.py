@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 
 def pool(hidden: Floats, pooling: Pooling) -> Floats:
-    """Maps fp32 hidden states [tokens, hidden] of one input to one vector [hidden]. Propagates what is not finite."""
+    """Maps fp32 hidden states [tokens, hidden] of one input to one vector [hidden]. Propagates NaN and infinity."""
     if pooling is Pooling.CLS or pooling is Pooling.LAST:
         return np.array(hidden[0 if pooling is Pooling.CLS else -1])
     with np.errstate(invalid="ignore"):
@@ -21,7 +21,7 @@ def pool(hidden: Floats, pooling: Pooling) -> Floats:
 
 
 def normalized(vector: Floats) -> Floats:
-    """Scales an fp32 vector [hidden] to unit length. Propagates what is not finite."""
+    """Scales an fp32 vector [hidden] to unit length. Propagates NaN and infinity."""
     numbers = vector.astype(np.float64)
     with np.errstate(invalid="ignore"):
         # Not numpy.linalg.norm, which is a product of BLAS: its order depends on the processor.

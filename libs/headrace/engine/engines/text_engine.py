@@ -92,8 +92,8 @@ class TextEngine:
     def sleep(self) -> None:
         """Gives the KV cache's memory back to the system and keeps the weights (level 1 of vLLM's sleep mode).
 
-        Until `wake`, requests can be added and cancelled, but none is worked on. Those that were running go on
-        afterwards with the same tokens. The prefix cache is forgotten.
+        Until `wake`, requests can be added and cancelled, but none is worked on. Running requests continue afterwards
+        with the same tokens. The prefix cache is forgotten.
         """
         if not self._is_asleep:
             self._is_asleep = True

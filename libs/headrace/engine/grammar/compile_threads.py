@@ -11,8 +11,7 @@ from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors.tree import InvalidRequest, Overloaded
 
 MAX_LATE = 4
-"""Most compilations that went on for too long and have not ended yet. Beyond it new ones are refused: each takes a
-core."""
+"""Maximum number of overdue compilations that have not ended yet. Beyond it new ones are refused: each takes a core."""
 RETRY_SECONDS = 5.0
 
 
@@ -27,7 +26,8 @@ class _Compilation:
 class CompileThreads:
     """Gives the turn of a compilation that is late to the next. Safe to use from any thread.
 
-    A thread cannot be ended from outside: one that is late runs on until its compilation ends, and nobody hears of it.
+    A thread cannot be ended from outside: one that is late runs on until its compilation ends, and the result is
+    dropped.
     """
 
     def __init__(self, compile_grammar: Callable[[Grammar], TokenMatcher], count: int, seconds: float) -> None:
@@ -58,7 +58,7 @@ class CompileThreads:
         return compilation.future
 
     def close(self) -> None:
-        """Starts nothing more. What runs ends by itself, or with the process."""
+        """Starts nothing more. A running compilation ends when it is done, or with the process."""
         with self._lock:
             for compilation in self._waiting:
                 compilation.future.cancel()

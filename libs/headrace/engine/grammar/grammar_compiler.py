@@ -1,4 +1,4 @@
-"""Compiles grammars for one model's vocabulary, in threads of its own, and remembers the results."""
+"""Compiles grammars for one model's vocabulary, in its own threads, and remembers the results."""
 
 import threading
 from collections import OrderedDict
@@ -26,11 +26,11 @@ CAPACITY = 64
 _OF_JSON = frozenset({GrammarKind.JSON_SCHEMA, GrammarKind.JSON_OBJECT, GrammarKind.LARK_WITH_SCHEMAS})
 STEP_FUEL = 50_000
 """Work of the lexer that one step may take, in llguidance's measure: a quarter of its own limit, some 0.1 s, because
-everybody's tokens wait for a step."""
+all sequences wait for a step."""
 
 
 class GrammarCompiler:
-    """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
+    """Remembers the most recently used grammars, also ones that cannot be compiled. One thread owns it."""
 
     def __init__(
         self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY, seconds: float = COMPILE_SECONDS
@@ -58,7 +58,7 @@ class GrammarCompiler:
         return future
 
     def close(self) -> None:
-        """Lets go of the threads. What they are at is finished, but nobody will hear of it."""
+        """Lets go of the threads. They finish their current work, but its result is dropped."""
         self._threads.close()
 
     def _compile(self, grammar: Grammar) -> TokenMatcher:

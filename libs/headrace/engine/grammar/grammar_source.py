@@ -15,11 +15,11 @@ from headrace.engine.grammar.repeated_keys import check_key_counts
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 MAX_RULE_COUNT = 1000
-"""Most rules of a Lark grammar. llguidance 1.9.1 recurses through chains of rules and overflows the stack at some
-8000."""
+"""Maximum number of rules of a Lark grammar. llguidance 1.9.1 recurses through chains of rules and overflows the stack
+at some 8000."""
 
 _JSON_OPTIONS: Mapping[str, Any] = {
-    # Between two values at most one space: models like to write it, and none can go on with whitespace for ever.
+    # Between two values at most one space: models like to write it, and none can emit whitespace for ever.
     "item_separator": ", ?",
     "key_separator": ": ?",
     "whitespace_flexible": False,

@@ -13,7 +13,8 @@ from typing import Any
 from headrace.errors.tree import InvalidRequest
 
 MAX_REMAINDERS = 100_000
-"""Most remainders of all `multipleOf` together, and of those that may hold at once. As many take about a second."""
+"""Maximum number of remainders of all `multipleOf` together, and of combinations of them. As many take about a
+second."""
 MAX_DECIMALS = 20
 _KEYWORD = "multipleOf"
 _COMBINING = ("allOf", "anyOf", "oneOf", "$ref")

@@ -8,8 +8,8 @@ from headrace.engine.kv.block_lease import BlockLease
 
 
 class BlockExchange(Protocol):
-    """Contents of the prefix cache, by chained hashes. A block that was imported is one that was computed here, to
-    everybody else. For the engine's thread only, between two steps."""
+    """Contents of the prefix cache, by chained hashes. Nothing else distinguishes an imported block from one computed
+    locally. For the engine's thread only, between two steps."""
 
     @property
     def layout(self) -> str:

@@ -29,7 +29,7 @@ class BlockLeases:
 
     def fill(self, hashes: Sequence[bytes]) -> tuple[BlockLease, list[int]]:
         """Leases a block for each hash in order, for as long as there are free ones: the cached one, or a new one that
-        can be found from now on. Returns also the indices of those that are new, whose content has to be written before
+        can be found from now on. Returns also the indices of the new ones, whose content has to be written before
         anything else happens."""
         blocks: list[int] = []
         added: list[int] = []

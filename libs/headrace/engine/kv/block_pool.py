@@ -67,7 +67,7 @@ class BlockPool:
         return [self.no_block] * first + [self._blocks[block_hash] for block_hash in hashes[first:count]]
 
     def count_free(self, blocks: Iterable[int]) -> int:
-        """Counts those of `blocks` that nobody refers to."""
+        """Counts the members of `blocks` without references."""
         return sum(self._reference_counts[block] == 0 for block in blocks)
 
     def share(self, blocks: Iterable[int]) -> None:

@@ -26,7 +26,7 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec, runner
 
 def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runner: Runner) -> Speculator:
     """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
-    what is confirmed is the large model's choice."""
+    accepted tokens are the large model's choice."""
     model_config = read_model_config(folder)
     alone = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
     settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}, **alone})

@@ -1,1 +1,1 @@
-"""Memory of the machine: what is free, aligned arrays, mapped files."""
+"""Memory of the machine: free memory, aligned arrays, mapped files."""

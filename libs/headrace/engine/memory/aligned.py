@@ -1,4 +1,4 @@
-"""Memory for what is read in every step."""
+"""Memory for data that every step reads."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Heap of the C library: memory that it holds from the system, and how much of it nobody uses."""
+"""Heap of the C library: memory that it holds from the system, and how much of it is unused."""
 
 import ctypes
 
@@ -24,8 +24,7 @@ class _Info(ctypes.Structure):
 
 
 def free_heap_bytes() -> int:
-    """Returns the bytes that lie free in the heap, between what is used: fragmentation. 0 where the C library does not
-    say."""
+    """Returns the free bytes in the heap, between used ones: fragmentation. 0 where the C library does not say."""
     query = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if query is None:
         return 0

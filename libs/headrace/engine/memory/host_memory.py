@@ -18,7 +18,7 @@ class _Group:
     limit: str
     usage: str
     cache: str
-    """Name of the line in `memory.stat` that counts what is given up when somebody needs it."""
+    """Name of the line in `memory.stat` that counts memory that is reclaimed under pressure."""
 
     def room(self) -> int | None:
         """Returns the bytes below the group's limit. None where it has none."""

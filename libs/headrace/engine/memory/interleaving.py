@@ -21,8 +21,8 @@ _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType({"x86_64": (238, 239), 
 
 def interleave_memory(root: Path = Path("/")) -> None:
     """Has this thread, and all threads and processes that it starts from now on, spread new memory over the nodes whose
-    cores the process may use. So do pages of mapped files that nobody has read before. Does nothing where there is one
-    node, or where somebody has chosen a policy, as numactl does. A refusal of the system, usual in containers, is
+    cores the process may use. So do pages of mapped files that are not in the page cache yet. Does nothing where there
+    is one node, or where a policy is set already, as numactl does. A refusal of the system, usual in containers, is
     logged once."""
     nodes = usable_nodes(root)
     if len(nodes) < 2:
@@ -34,8 +34,8 @@ def interleave_memory(root: Path = Path("/")) -> None:
 
 
 def interleave_over(nodes: Sequence[int]) -> bool:
-    """Spreads new memory over `nodes`, as `interleave_memory` does, unless somebody has chosen a policy. Returns
-    whether memory is interleaved now. Raises OSError where the system refuses."""
+    """Spreads new memory over `nodes`, as `interleave_memory` does, unless a policy is set already. Returns whether
+    memory is interleaved now. Raises OSError where the system refuses."""
     mode = memory_mode()
     if mode == _DEFAULT:
         mask = (ctypes.c_ulong * (_MOST_NODES // _WORD_BITS))()

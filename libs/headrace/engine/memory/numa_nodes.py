@@ -1,4 +1,4 @@
-"""NUMA nodes of this machine: groups of cores with memory of their own, as Linux describes them in `/sys`."""
+"""NUMA nodes of this machine: groups of cores with local memory, as Linux describes them in `/sys`."""
 
 import os
 from pathlib import Path

@@ -83,7 +83,7 @@ class Collective:
         return hidden
 
     def least(self, number: int) -> int:
-        """Returns the least of the numbers that all ranks give."""
+        """Returns the minimum of the numbers that all ranks give."""
         value = torch.tensor([number], device=self._device)
         dist.all_reduce(value, dist.ReduceOp.MIN)
         return int(value.item())

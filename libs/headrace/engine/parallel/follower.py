@@ -2,7 +2,7 @@
 
     python -m headrace.engine.parallel.follower --leader HOST:PORT [--device cuda:1]
 
-It is told its place, the checkpoint and the settings, and ends when the connection to the first rank ends. On other
+It receives its rank, the checkpoint and the settings, and ends when the connection to the first rank ends. On other
 hosts it is started by hand or by a job scheduler, with the checkpoint under the same path.
 """
 

@@ -39,7 +39,7 @@ class Rendezvous:
 
 class Group:
     """Connections to all other ranks. When one of them is lost, this process ends at once: whatever it computes would
-    be incomplete, and its requests go on elsewhere."""
+    be incomplete, and its requests continue elsewhere."""
 
     def __init__(self, channels: Sequence[Channel], processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         self._channels = channels

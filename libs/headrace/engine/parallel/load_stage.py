@@ -88,7 +88,7 @@ def _ends(config: DecoderConfig, place: ShardPlace) -> DecoderPart:
 def _block_count(
     config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: ShardPlace
 ) -> int:
-    """Returns the blocks that this rank has room for. Ranks without devices of their own share the host's memory."""
+    """Returns the blocks that this rank has room for. Ranks without their own devices share the host's memory."""
     block_bytes = kv_shape(config, part, dtype, device).block_bytes
     room = kv_bytes(config, device) // (place.world_size if device.type == "cpu" else 1)
     return choose_block_count(config, max_len, block_bytes, room)

@@ -16,7 +16,7 @@ from headrace.errors.tree import InternalError
 _HEAD = struct.Struct("<QB")
 _COUNTS = struct.Struct("<4Q")
 KEEPALIVE_SECONDS = 10
-"""Time between two signs of life of a host from which nothing comes; after three that go unanswered, it is gone."""
+"""Time between keepalive probes of a silent host; after three unanswered ones, it is gone."""
 
 
 class RankCommand(enum.IntEnum):

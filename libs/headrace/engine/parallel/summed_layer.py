@@ -16,7 +16,7 @@ class SummedBlock:
     """A product or a feed-forward block of which each rank computes a part.
 
     Parts from the kernels of CPUs are summed in fp32 and rounded once, as the whole product is. Those of GPUs are
-    summed in their 16 bits, which halves what is exchanged.
+    summed in their 16 bits, which halves the exchanged bytes.
     """
 
     part: Linear | Mlp

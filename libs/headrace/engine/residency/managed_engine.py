@@ -21,15 +21,15 @@ WAIT_SECONDS = 0.1
 class ManagedEngine:
     """Serves the Protocol of Engine to one thread, whatever the model manager does with the model meanwhile.
 
-    Requests wait here while the model is not awake. The model manager, in a thread of its own, takes the engine away
-    with `detach`, and gives it back with `attach`: in between it alone may use it.
+    Requests wait here while the model is not awake. The model manager, in a separate thread, takes the engine away with
+    `detach`, and gives it back with `attach`: in between it alone may use it.
     """
 
     def __init__(
         self, spec: EngineSpec, turn: StepTurn, on_want: Callable[[], None], is_sound: Callable[[], bool]
     ) -> None:
         """`on_want` is called when a request waits for the model, or the engine is lost, from any thread. `is_sound`:
-        whether waiting counts as a sign of life, because whoever moves models is well."""
+        whether waiting counts as progress, because the model manager is healthy."""
         self._spec = spec
         self._turn = turn
         self._on_want = on_want
@@ -178,7 +178,7 @@ class ManagedEngine:
             self._note_waiting()
 
     def lose_begun(self) -> None:
-        """Refuses the requests that began in an engine which could not be brought back. Those that wait are kept."""
+        """Refuses the requests that began in an engine which could not be brought back. Waiting requests are kept."""
         with self._attached:
             self._failures.extend(no_memory(request_id) for request_id in self._begun)
         self.forget()
@@ -195,7 +195,7 @@ class ManagedEngine:
             self._note_waiting()
 
     def _told(self) -> list[Delta]:
-        """Raises the oldest failure that nobody was told of yet. Otherwise counts that nothing could be done."""
+        """Raises the oldest failure that has not been reported yet. Otherwise counts that nothing could be done."""
         if self._failures:
             raise self._failures.popleft()
         self._wait_count += self._is_sound()
@@ -238,7 +238,7 @@ class ManagedEngine:
         return deltas
 
     def _recover(self, engine: Engine, error: Exception) -> None:
-        """Goes on after a step without enough memory, or refuses all requests."""
+        """Continues after a step without enough memory, or refuses all requests."""
         outcome = self._recovery.recover(engine, error)
         if outcome is Recovered.GOES_ON:
             return

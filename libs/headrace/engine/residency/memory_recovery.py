@@ -42,7 +42,7 @@ class MemoryRecovery:
             engine.limit_step(self._limit.token_count)
 
     def recover(self, engine: Engine, error: Exception) -> Recovered:
-        """Makes the engine go on after `error`. Raises it again if it says anything else than that memory ran out."""
+        """Makes the engine continue after `error`. Raises it again unless it is an out-of-memory error."""
         if not is_out_of_memory(error):
             raise error
         self.failure_count += 1

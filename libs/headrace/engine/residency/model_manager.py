@@ -24,13 +24,13 @@ BUSY_LOOK_SECONDS = 0.01
 """Seconds between two looks while a model is wanted that cannot come in yet."""
 IDLE_LOOK_SECONDS = 1.0
 MOVE_SECONDS = 600.0
-"""Seconds after which a move counts as hanging: waiting for it is no sign of life any more."""
+"""Seconds after which a move counts as hanging: waiting for it no longer counts as progress."""
 
 _log = logging.getLogger(__name__)
 
 
 class ModelManager:
-    """Decides and moves in a thread of its own, so that no step waits for a model that comes in."""
+    """Decides and moves in a separate thread, so that no step waits for a model that comes in."""
 
     def __init__(self, load: Load, prove: Callable[[str, Engine], None], limits: ResidencyLimits) -> None:
         """`prove` makes a freshly loaded engine of the model named generate something. Raises HeadraceError if that
@@ -53,7 +53,7 @@ class ModelManager:
     def open(self, names: Iterable[str], pinned: Iterable[str] = ()) -> Mapping[str, ManagedEngine]:
         """Loads every model once and proves that it works. Returns an engine for each.
 
-        Afterwards those that are pinned are awake, and as many of the others as have room; the rest sleeps. Raises
+        Afterwards the pinned ones are awake, and as many of the others as have room; the rest sleeps. Raises
         HeadraceError for one that cannot be loaded, does not work, or can never be awake beside those pinned."""
         pinned = frozenset(pinned)
         seconds: dict[str, float] = {}
@@ -76,7 +76,7 @@ class ModelManager:
         return self._engines
 
     def start(self, on_change: Callable[[str], None], on_crash: Callable[[BaseException], None]) -> None:
-        """Starts to move models. `on_change` is told the name of each that moved, and `on_crash` the error after which
+        """Starts to move models. `on_change` receives the name of each that moved, and `on_crash` the error after which
         none moves any more; both from another thread."""
         self._on_change, self._on_crash = on_change, on_crash
         self._thread.start()
@@ -134,7 +134,7 @@ class ModelManager:
         try:
             while (move := self._next_move()) is not None:
                 self._perform(move)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the process must hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the process must learn of it
             _log.exception("the model manager crashed")
             self._on_crash(error)
 
@@ -161,7 +161,7 @@ class ModelManager:
             resident.used_time = max(resident.used_time, engine.used_time)
 
     def _drop_lost(self) -> None:
-        """Drops the engines for which memory ran out so badly that they cannot go on."""
+        """Drops the engines that ran out of memory beyond recovery."""
         for name, engine in self._engines.items():
             if engine.is_lost:
                 self._store.lose(name)

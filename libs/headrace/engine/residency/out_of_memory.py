@@ -1,4 +1,4 @@
-"""Errors that say that there is no memory left, whoever raises them."""
+"""Out-of-memory errors, whichever library raises them."""
 
 _TORCH_NAME = "OutOfMemoryError"
 """Name of torch's error on devices; torch itself may not be installed."""

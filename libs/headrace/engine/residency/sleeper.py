@@ -6,7 +6,7 @@ from headrace.engine.contract.engine import Engine
 
 
 class Sleeper(Engine, Protocol):
-    """Engine that gives its KV cache back while its requests wait, and goes on with them to the same tokens."""
+    """Engine that gives its KV cache back while its requests wait, and continues them with the same tokens."""
 
     def sleep(self) -> None:
         """Gives the KV cache's memory back and keeps the weights. Between two steps, or after one that failed."""

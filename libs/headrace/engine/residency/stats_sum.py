@@ -1,4 +1,4 @@
-"""Counts of an engine that was dropped and loaded again: they go on where they were."""
+"""Counts of an engine that was dropped and loaded again: they continue where they were."""
 
 from dataclasses import fields, replace
 

@@ -18,7 +18,7 @@ class StepLimit:
 
     @property
     def token_count(self) -> int | None:
-        """Most tokens of a step. None: as many as ever."""
+        """Maximum number of tokens of a step. None: no lower limit than usual."""
         return self._limit
 
     @property

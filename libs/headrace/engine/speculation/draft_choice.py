@@ -64,7 +64,7 @@ class DraftPrices:
 def choose_lengths(offers: Sequence[Offer], prices: DraftPrices) -> tuple[list[int], float]:
     """Returns the number of draft tokens for each offer, and the expected speedup as a factor.
 
-    Draft tokens are added in the order of their probability to be accepted, and the number with the most tokens per
+    Draft tokens are added in the order of their probability to be accepted, and the number with the highest tokens per
     second is taken: costs rise in stairs, so the last one that pays for itself may not be the last to be looked at.
     """
     candidates = sorted(_candidates(offers), reverse=True)

@@ -58,7 +58,7 @@ class DraftHistory:
         return found
 
     def rest(self, sequence: Sequence) -> None:
-        """Lets nothing be looked for and nobody be asked for a while: the allowance is used up."""
+        """Suspends lookup and drafting for a while: the allowance is used up."""
         self.rests_until = len(sequence.token_ids) + FIRST_PAUSE
 
     def look_up(self, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:

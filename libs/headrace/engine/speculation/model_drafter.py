@@ -69,8 +69,8 @@ class ModelDrafter:
         step_seconds: Mapping[int, float] | None = None,
     ) -> None:
         """`vocabulary_size` is the large model's, `draft_vocabulary_size` the draft model's if different. `max_step` is
-        the most tokens to read in one call. `step_seconds` has the seconds of its steps by row count, as measured at
-        load."""
+        the maximum number of tokens to read in one call. `step_seconds` has the seconds of its steps by row count, as
+        measured at load."""
         self._runner = runner
         self._vocabulary_size = vocabulary_size
         self._draft_vocabulary_size = vocabulary_size if draft_vocabulary_size is None else draft_vocabulary_size

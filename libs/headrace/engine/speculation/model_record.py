@@ -21,7 +21,7 @@ class ModelRecord:
         """By whether there was a grammar."""
 
     def begin(self, sequence: Sequence) -> DraftLength:
-        """Returns what is expected of the model in a new text."""
+        """Returns the expectation of the model for a new text."""
         return DraftLength(self._acceptance[sequence.matcher is not None], TRUST, PATIENCE)
 
     def learn(self, sequence: Sequence, length: DraftLength) -> None:

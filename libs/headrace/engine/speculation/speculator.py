@@ -19,8 +19,8 @@ FEW, MANY = 2, 16
 ASSUMED = {"grammar": 0.9, "ngram": 0.6}
 """Prior share of correct drafts, by source that costs nothing."""
 HORIZON, FREE_RUN = 64, 1
-"""Most steps for which the draft model is expected to be useful after reading a text: without a grammar, and with one,
-which forces tokens in between."""
+"""Maximum number of steps for which the draft model is expected to be useful after reading a text: without a grammar,
+and with one, which forces tokens in between."""
 TOKENS_PER_STEP = 4
 """Usual number of tokens of a step with the draft model's drafts, to spread its reading over a text."""
 

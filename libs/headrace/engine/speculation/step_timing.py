@@ -15,7 +15,7 @@ FURTHER = (2, 16, 3, 6, 12, 24)
 PATIENCE = 0.1
 """Seconds after which no further measurement begins."""
 PASS_COUNT = 4
-"""Most measurements of each row count. The best one counts."""
+"""Maximum number of measurements of each row count. The best one counts."""
 
 Clock = Callable[[], float]
 

@@ -26,7 +26,7 @@ class StepLogits:
 
     @property
     def sampled_sequences(self) -> list[Sequence]:
-        """The text that each of the first rows goes on with."""
+        """The text that each of the first rows continues."""
         sequences: list[Sequence] = []
         for chunk in self.sampling:
             if chunk.draft:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_forbidden(sequences: list[Sequence], vocabulary_size: int) -> tuple[list[int], NDArray[np.bool_]]:
-    """Finds the indices of the sequences that are constrained, and for each of those which tokens may not come next:
+    """Finds the indices of the sequences that are constrained, and for each of them the tokens that may not come next:
     [rows, vocabulary]. A matcher that has an error allows the end and nothing else."""
     matched = [row for row, sequence in enumerate(sequences) if sequence.matcher is not None]
     forced = [(row, only) for row, sequence in enumerate(sequences) if (only := sequence.forced_token_id) is not None]

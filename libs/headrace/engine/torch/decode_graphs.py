@@ -1,4 +1,4 @@
-"""Steps of decodes as CUDA graphs: a device launches all kernels of a step by itself, instead of one by one."""
+"""Steps of decodes as CUDA graphs: all kernels of a step are launched as one unit, instead of one by one."""
 
 import numpy as np
 import torch

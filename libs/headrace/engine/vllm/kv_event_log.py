@@ -14,7 +14,7 @@ from headrace.kv.block_hash import extend_hashes, root_hash
 
 
 class KvEventLog:
-    """Hears of blocks over a socket in a folder of its own, and hashes their tokens as the scheduler does."""
+    """Receives block events over a socket in its own folder, and hashes their tokens as the scheduler does."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="headrace-vllm-")

@@ -53,7 +53,7 @@ def load_vllm_engine(folder: Path, config: EngineConfig, arguments: dict[str, An
 
 def _prepare_environment(config: EngineConfig) -> None:
     """Tells vLLM, before it is imported, what it only reads from the environment."""
-    # Its scheduler runs in this process: in one of its own it would outlive a worker that is killed. The processes that
+    # Its scheduler runs in this process: in a separate one it would outlive a worker that is killed. The processes that
     # compute notice.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")

@@ -9,7 +9,7 @@ _REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 
 
 class OutputStream:
-    """Numbers tokens as the request counts them, and leaves out those that another engine delivered."""
+    """Numbers tokens as the request counts them, and leaves out tokens that another engine delivered."""
 
     def __init__(self, request: EngineRequest, is_replay: bool) -> None:
         """`is_replay`: whether vLLM generates again what was delivered before."""

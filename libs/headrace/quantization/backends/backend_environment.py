@@ -16,7 +16,7 @@ from headrace.errors.tree import ConfigError, Unavailable
 BackendName = Literal["autoawq", "autogptq", "gptqmodel"]
 PYTHON_VARIABLE = "HEADRACE_QUANTIZE_PYTHON"
 IMPORT_SECONDS = 300
-"""Most seconds that the first import of such a package may take: it compiles a lot."""
+"""Maximum seconds that the first import of such a package may take: it compiles a lot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _UNPACKED = frozenset({FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES})
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Most that one request may have."""
+    """Limits of one request."""
 
     byte_count: int
     field_count: int = 50_000
@@ -31,7 +31,7 @@ class RequestLimits:
     """Numbers in all its lists."""
 
     def parse(self, kind: type[Message], content: bytes) -> Message:
-        """Parses a request. Raises PayloadTooLarge, and InvalidRequest for what is no such message."""
+        """Parses a request. Raises PayloadTooLarge, and InvalidRequest for content that is no such message."""
         try:
             self._check(kind.DESCRIPTOR, content)
             return kind.FromString(content)

@@ -1,1 +1,1 @@
-"""Certificates of a platform: an authority of its own, and one certificate for each role."""
+"""Certificates of a platform: its own authority, and one certificate for each role."""

@@ -30,7 +30,7 @@ class SignedPair:
 
 
 class Authority:
-    """Signs with one key. Whoever has it can be any role: it belongs where `headrace certs` runs, and nowhere else."""
+    """Signs with one key. Its holder can assume any role: it belongs where `headrace certs` runs, and nowhere else."""
 
     def __init__(self, pair: SignedPair) -> None:
         """Raises ConfigError for a pair that cannot be read."""
@@ -102,7 +102,7 @@ def _subject(name: str) -> x509.Name:
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    """Returns a host as a certificate has it. Raises ConfigError for what is neither a name nor an IP address."""
+    """Returns a host as a certificate has it. Raises ConfigError for anything but a name or an IP address."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
     except ValueError:

@@ -23,7 +23,7 @@ def connection_options(address: str, authority: Path | None = None) -> dict[str,
 
 def trusting_context(address: str, authority: Path | None = None) -> ssl.SSLContext | None:
     """Returns what checks the certificate of an address; None where the system's authorities do. On this machine it may
-    be for any name: the address is an alias of whoever has it. Raises ConfigError."""
+    be for any name: the address is only an alias there. Raises ConfigError."""
     named = authority or Path(os.environ.get(AUTHORITY_VARIABLE, ""))
     if urlsplit(address).scheme != "https" or named == Path():
         return None
@@ -36,7 +36,7 @@ def trusting_context(address: str, authority: Path | None = None) -> ssl.SSLCont
 
 
 def is_untrusted(error: BaseException) -> bool:
-    """Whether a connection failed because nobody vouches for the other side's certificate."""
+    """Whether a connection failed because no trusted authority signed the other side's certificate."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(seen):

@@ -22,7 +22,7 @@ def host_name(authority: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name means the machine itself, whoever answers for the names of the network."""
+    """Whether a name means the machine itself, whatever the network's DNS answers."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return _is_address(name) and ipaddress.ip_address(name).is_loopback

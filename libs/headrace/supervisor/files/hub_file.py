@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_URL = "https://huggingface.co"
 PATTERNS = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model")
 USUAL_GGUF = "q4_k_m"
-"""Quantization that is taken where a repository has several and nobody chose: small, and close to the original."""
+"""Quantization that is taken where a repository has several and none was chosen: small, and close to the original."""
 TIMEOUT = 30.0
 PIECE_BYTES = 1 << 20
 MAX_FILES = 10_000

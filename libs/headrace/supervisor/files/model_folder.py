@@ -23,7 +23,7 @@ class PulledModel:
     hub_id: str
     path: Path
     is_whole: bool
-    """Whether everything is there. What is not can be pulled on."""
+    """Whether everything is there. Otherwise the pull can be resumed."""
     byte_count: int
 
 

@@ -1,4 +1,4 @@
-"""Pulls models from a hub: goes on where a lost connection or a killed process left off, and checks every file."""
+"""Pulls models from a hub: resumes where a lost connection or a killed process left off, and checks every file."""
 
 import re
 import time
@@ -69,7 +69,7 @@ def _pull_file(client: httpx2.Client, url: str, file: HubFile, target: Path, rep
 
 
 def _receive(client: httpx2.Client, url: str, file: HubFile, draft: Path, report: Report) -> str | None:
-    """Receives what is missing. Returns why that did not succeed, or None."""
+    """Receives the missing bytes. Returns the reason for a failure, or None."""
     start = draft.stat().st_size if draft.exists() else 0
     headers = {"accept-encoding": "identity"} | ({"range": f"bytes={start}-"} if start else {})
     try:

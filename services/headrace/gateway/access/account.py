@@ -28,7 +28,7 @@ class Account:
         book: UsageBook | None = None,
         tell: Callable[[dict[str, str]], None] = lambda _: None,
     ) -> None:
-        """`blank`: the record to fill in. `tell`: takes headers that say what is left. Without a limiter nothing is
+        """`blank`: the record to fill in. `tell`: takes headers with the remaining limits. Without a limiter nothing is
         reserved, without a book nothing is recorded."""
         self._key = key
         self._blank = blank
@@ -48,7 +48,7 @@ class Account:
         return self._limiter.expects(self._key, prompt_count + most_output_count)
 
     async def reserve(self, prompt_count: int, most_output_count: int) -> None:
-        """Sets aside the tokens of the prompts and the most that may be generated. Raises RateLimited."""
+        """Reserves the tokens of the prompts and the maximum that may be generated. Raises RateLimited."""
         if self._limiter is not None and self._key is not None and self._key.limits:
             token_count = prompt_count + most_output_count
             self._reservation = await self._limiter.reserve(self._key, token_count, self._tell)

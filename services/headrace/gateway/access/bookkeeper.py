@@ -25,7 +25,7 @@ class Bookkeeper:
         model: str,
         tell: Callable[[dict[str, str]], None],
     ) -> Account:
-        """Opens the account of one request. `tell` takes headers that say what is left of the key's limits."""
+        """Opens the account of one request. `tell` takes headers with the remainder of the key's limits."""
         blank = UsageRecord(
             time=0.0,
             request_id=request_id,
@@ -46,7 +46,7 @@ class Bookkeeper:
             await self._limiter.watch()
 
     async def close(self) -> None:
-        """Writes what is left to write."""
+        """Writes pending records."""
         if self._limiter is not None:
             await self._limiter.close()
         if self._book is not None:

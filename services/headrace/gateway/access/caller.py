@@ -44,12 +44,12 @@ class Caller:
             )
 
     def allowed_seconds(self, wanted: float) -> float:
-        """Returns the seconds wanted for a request, or the most that the key allows."""
+        """Returns the seconds wanted for a request, or the maximum that the key allows."""
         longest = self.key.longest_deadline if self.key else None
         return wanted if longest is None else min(wanted, longest)
 
     def open_account(self, request_id: str, model: str, tell: Callable[[dict[str, str]], None]) -> Account:
-        """Opens the account of one request. `tell` takes the headers that say what is left of the key's limits."""
+        """Opens the account of one request. `tell` takes the headers with the remainder of the key's limits."""
         return self.bookkeeper.open(self.key, self.tenant.name, request_id, model, tell)
 
 

@@ -37,8 +37,8 @@ class Gate:
         return Caller(tenant_of(key), key, self._bookkeeper)
 
     def caller_later(self, key: KeyRecord | None) -> Caller:
-        """Returns who sent an earlier request with a key, with the rights that the key has by now. A token keeps those
-        that it had: its issuer is not asked again. Raises Unauthenticated."""
+        """Returns who sent an earlier request with a key, with the rights that the key has by now. A token keeps the
+        rights that it had: its issuer is not asked again. Raises Unauthenticated."""
         if self._keys is None and self._tokens is None:
             return self._anyone
         if key is None:

@@ -1,4 +1,4 @@
-"""Public keys of whoever issues tokens (RFC 7517), from a file or a URL."""
+"""Public keys of the token issuer (RFC 7517), from a file or a URL."""
 
 import asyncio
 import json

@@ -48,7 +48,7 @@ class KeyRing:
         return _checked(record)
 
     def current(self, key_id: str) -> KeyRecord:
-        """Returns what a key may do now, without its secret: whoever asks has seen that before. Raises
+        """Returns what a key may do now, without its secret: the caller has checked that before. Raises
         Unauthenticated."""
         record = self._records.get(key_id)
         if record is None:

@@ -1,4 +1,4 @@
-"""Tenants: whoever keys belong to."""
+"""Tenants: the owners of keys."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _RANKS = {CLASSES[name]: rank for rank, name in enumerate(CLASS_NAMES)}
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Someone whose requests are kept apart from others', in fairness and in caches."""
+    """Owner of keys whose requests are kept apart from others', in fairness and in caches."""
 
     name: str
     weight: float = 1.0
@@ -29,4 +29,4 @@ class Tenant:
 
 
 PUBLIC = Tenant("public")
-"""Everyone, where there are no keys."""
+"""Tenant of all requests where there are no keys."""

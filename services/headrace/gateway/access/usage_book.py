@@ -38,7 +38,7 @@ class UsageBook:
             ) from None
 
     def append(self, record: UsageRecord) -> None:
-        """Writes a record. On a full disk the record is lost, counted and logged: requests go on."""
+        """Writes a record. On a full disk the record is lost, counted and logged: requests continue."""
         try:
             self._turn_to(day_of(time.time()))
             # A line that was torn by an earlier end of the process, or by a full disk, is closed first.

@@ -53,7 +53,7 @@ class BatchLeases:
             await self._table.release(batch_id)
 
     def forget_others(self, batch_ids: set[str]) -> None:
-        """Forgets the leases of batches that are not among those that are open."""
+        """Forgets the leases of batches that are not among the open ones."""
         for batch_id in self._table.known.keys() - batch_ids:
             del self._table.known[batch_id]
 

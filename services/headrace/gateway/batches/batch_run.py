@@ -75,7 +75,7 @@ class BatchRun:
         """Runs the batch to its end. Raises LeaseLost, OSError, and BatchWaits when it would do nothing but wait."""
         self._batch.fence = fence
         if BatchStatus.IN_PROGRESS in self._batch.times:
-            # Tells the fence, so that whoever ran it before can no longer write.
+            # Announces the fence, so that the previous runner can no longer write.
             await self._save()
         elif not await self._validate():
             return
@@ -107,7 +107,7 @@ class BatchRun:
             self._count(is_completed=result.is_completed)
 
     async def _answer_until_end(self, log: ResultLog) -> BatchStatus:
-        """Answers lines until there are no more, somebody cancels the batch, or its time is up. Returns which."""
+        """Answers lines until there are no more, the batch is cancelled, or its time is up. Returns which."""
         self._lines = self._input.lines()
         count = self._settings.batch_concurrency
         answering = {asyncio.create_task(self._answer_lines(log)) for _ in range(count)}
@@ -162,7 +162,7 @@ class BatchRun:
             left = self._batch.expires - time.time()
             answer = await self._caller.call(self._batch, line, left + SPARE_SECONDS)
             if answer.status != OK and time.time() >= self._batch.expires:
-                # Whoever looks at the clock ends this: it is not the request that failed.
+                # The expiry check ends the batch: it is not the request that failed.
                 await asyncio.Event().wait()
             pause = retry_pause(answer.status, answer.headers, try_count)
             if pause is None:

@@ -20,7 +20,7 @@ from headrace.gateway.config import GatewaySettings
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 
 MOST_BATCHES, MOST_OF_TENANT = 32, 24
-"""Most batches that one gateway runs at once, in all and of one tenant."""
+"""Maximum number of batches that one gateway runs at once, in all and of one tenant."""
 CLEAN_SECONDS = 600.0
 """Seconds between two removals of what has expired."""
 PAUSE_SECONDS = 10.0
@@ -47,7 +47,7 @@ class BatchRunner:
         self._cleaned = 0.0
         self._closed = False
         self._is_waiting = False
-        """Whether it was told that the folder or NATS is away."""
+        """Whether the absence of the folder or of NATS was logged."""
 
     async def watch(self) -> None:
         """Renews leases, and looks for batches to run, until cancelled."""
@@ -59,12 +59,12 @@ class BatchRunner:
                 if not self._is_waiting:
                     _log.warning("batches wait: their folder or NATS is away", extra={"error": repr(error)})
                 self._is_waiting = True
-            except Exception:  # noqa: BLE001 - other batches go on
+            except Exception:  # noqa: BLE001 - other batches continue
                 _log.exception("unexpected failure while looking for batches")
             await asyncio.sleep(RENEW_SECONDS)
 
     async def close(self) -> None:
-        """Gives up the batches that run here, so that another gateway can go on at once."""
+        """Gives up the batches that run here, so that another gateway can continue at once."""
         self._closed = True
         running, self._running = self._running, {}
         await cancel_and_wait([task for _, task in running.values()])

@@ -19,7 +19,7 @@ from headrace.v1.generation_pb2 import (
 )
 
 MOST_CALLS = 16
-"""Most calls in one answer: a model that repeats itself would call for ever."""
+"""Maximum number of calls in one answer: a model that repeats itself would call for ever."""
 _ANYTHING = "/(.|\\n)*/"
 _CONTENT = "content"
 
@@ -83,7 +83,7 @@ class AnswerGrammar:
         return OutputGrammar(GRAMMAR_KIND_LARK_WITH_SCHEMAS, text, parameter)
 
     def _around_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> list[str]:
-        """Returns the rule `answer`, and those that it needs."""
+        """Returns the rule `answer`, and the rules that it needs."""
         marker = self._literals.write(syntax.marker)
         if tool_use.is_required:
             return [f"answer: {marker} calls"]

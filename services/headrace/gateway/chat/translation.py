@@ -23,7 +23,7 @@ _CHOICES: dict[int, Literal["none", "auto", "required"]] = {
 
 
 def to_conversation(request: ChatRequest) -> Conversation:
-    """Translates the messages, and the tools that the model is told about. Raises InvalidRequest."""
+    """Translates the messages, and the tools that the model gets to see. Raises InvalidRequest."""
     if not request.messages:
         raise InvalidRequest("messages must not be empty", param="messages")
     is_told = request.tool_choice != pb.TOOL_CHOICE_NONE

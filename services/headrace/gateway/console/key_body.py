@@ -11,7 +11,7 @@ MAX_SECONDS = 100 * 366 * 86400
 
 
 class KeyBody(BaseModel):
-    """Fields of a new key. Those that are left out are as `headrace keys create` has them."""
+    """Fields of a new key. Fields left out are as `headrace keys create` has them."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -26,7 +26,7 @@ class KeyBody(BaseModel):
     weight: float = 1.0
     highest_class: str = "realtime"
     longest_deadline: float | None = None
-    """Most seconds that a request may take."""
+    """Maximum seconds that a request may take."""
 
 
 def parse_key_body(body: bytes) -> KeyBody:

@@ -1,4 +1,4 @@
-"""The routes /headrace/keys and /headrace/keys/{id}: API keys, for whoever has one with the scope admin."""
+"""The routes /headrace/keys and /headrace/keys/{id}: API keys, for holders of one with the scope admin."""
 
 import asyncio
 import logging
@@ -25,8 +25,8 @@ class KeyRoutes:
     scopes = frozenset({"admin"})
 
     def __init__(self, path: Path | None) -> None:
-        """`path`: the file of keys. None where no key is needed: then nobody could be told from anybody else, and
-        there is nothing here."""
+        """`path`: the file of keys. None where no key is needed: then callers cannot be distinguished, and there is
+        nothing here."""
         self._path = path
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:

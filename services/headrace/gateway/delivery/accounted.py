@@ -14,8 +14,8 @@ async def accounted(
     job: Job, sequences: Sequence[SequenceRequest], pieces: AsyncGenerator[Piece, None]
 ) -> AsyncGenerator[Piece, None]:
     """Yields the pieces of a job. Its tokens are reserved before the first is yielded, and its account is finished
-    after the last: what a client is told to be its last bytes comes later. Each prompt counts once, however often it is
-    continued. Raises RateLimited."""
+    after the last: the client's end-of-stream bytes come later. Each prompt counts once, however often it is continued.
+    Raises RateLimited."""
     account, choice_count = job.envelope.account, job.options.choice_count
     prompt_count = sum(map(len, job.prompts))
     most_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
@@ -35,7 +35,7 @@ async def _first(
     pieces: AsyncGenerator[Piece, None], account: Account, prompt_count: int, most_output_count: int
 ) -> Piece | None:
     """Returns the first piece of a request whose tokens are reserved. One that is expected to be granted is placed
-    meanwhile, so that nobody waits for NATS; if it is refused all the same, that ends it. Raises HeadraceError."""
+    meanwhile, so that it need not wait for NATS; if it is refused all the same, that ends it. Raises HeadraceError."""
     reserving = account.reserve(prompt_count, most_output_count)
     if not account.may_start(prompt_count, most_output_count):
         await reserving

@@ -16,7 +16,7 @@ from headrace.gateway.timing.stopwatch import GUARD
 from headrace.v1.generation_pb2 import FinishReason
 
 Ask = Callable[[str, Conversation, Envelope], Awaitable[str]]
-"""Asks a model, by name, to go on with a conversation. Raises HeadraceError."""
+"""Asks a model, by name, to continue a conversation. Raises HeadraceError."""
 
 
 class Guard:
@@ -26,7 +26,7 @@ class Guard:
         self._ask = ask
 
     async def check_input(self, rule: GuardRule | None, conversation: Conversation, envelope: Envelope) -> None:
-        """Raises ContentFiltered for an unsafe conversation, and Unavailable where nobody can judge it."""
+        """Raises ContentFiltered for an unsafe conversation, and Unavailable where no model can judge it."""
         if rule is None or not rule.on_input:
             return
         if await self._is_unsafe(rule, conversation, envelope):

@@ -37,7 +37,7 @@ class Judge:
         self._deltas = deltas
 
     async def verdict(self, model: str, conversation: Conversation, envelope: Envelope) -> str:
-        """Returns what a model says of a conversation: unmetered, unfiltered, greedy. Raises HeadraceError."""
+        """Returns a model's verdict on a conversation: unmetered, unfiltered, greedy. Raises HeadraceError."""
         own = replace(
             envelope, request_id=new_request_id(envelope.request_id), account=Account(), record=RequestRecord()
         )

@@ -30,7 +30,8 @@ Prompt = str | list[int]
 
 
 class Preparation:
-    """Makes jobs of what the APIs have parsed. What does not fit the model is refused before it is searched."""
+    """Makes jobs of what the APIs have parsed. An input that does not fit the model is refused before it is
+    searched."""
 
     def __init__(self, encoder: PromptEncoder, fleet: Fleet, filters: Filters, guard: Guard) -> None:
         self._encoder = encoder
@@ -59,7 +60,7 @@ class Preparation:
             wanted = TextToEncode(model, prompt, add_special_tokens is not False, context_token_count=limit)
             return (await self._encoder.encode(wanted, envelope.deadline)).token_ids
 
-        # What does not fit the model is refused before it is searched.
+        # An input that does not fit the model is refused before it is searched.
         encoded = [await encode(prompt) for prompt in prompts]
         for token_ids in encoded:
             check_prompt(options.read_of(token_ids, model_info), model_info)
@@ -86,7 +87,7 @@ class Preparation:
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         rules = self._rules(envelope, options)
-        # What does not fit the model is refused before it is searched.
+        # An input that does not fit the model is refused before it is searched.
         field, limit = options.prompt_field, options.bound(model_info)
         wanted = ConversationToEncode(model, conversation, limit)
         encoded = await self._encoder.encode(wanted, envelope.deadline, field)
@@ -132,7 +133,7 @@ class Preparation:
                 return given[:limit]
             if not given:
                 raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
+            # Inputs that may be truncated may have any length; others are refused if they certainly do not fit.
             context = model_info.max_model_length if limit is None else None
             try:
                 wanted = TextToEncode(model, given, special is not False, limit, context)

@@ -93,7 +93,7 @@ class TokenStream:
             self._suspicion.leave_quarantine()
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
-        """Decides whether to go on after a loss. Waiting for an absent scheduler or worker does not count as an
+        """Decides whether to continue after a loss. Waiting for an absent scheduler or worker does not count as an
         attempt."""
         if self._deadline.expired:
             raise queue_timeout(self._received) from None

@@ -19,7 +19,7 @@ def without_known(delta: TokenDelta, known: int) -> TokenDelta:
 
 
 def note_timings(record: RequestRecord, timings: WorkerTimings) -> None:
-    """Notes what a worker told with the first tokens of a sequence."""
+    """Notes the timings that a worker reports with the first tokens of a sequence."""
     record.note_worker(timings.queue_duration.ToNanoseconds() / 1e9, timings.prefill_duration.ToNanoseconds() / 1e9)
 
 

@@ -28,7 +28,7 @@ class _Pattern(BaseModel):
     name: str = Field(pattern="^[a-z][a-z0-9_-]{0,31}$")
     regex: str
     longest: int = Field(default=64, ge=1, le=MAX_MATCH)
-    """Most characters of a match, and those that a stream is held back by."""
+    """Maximum length of a match, and the number of characters that a stream is held back by."""
 
 
 class _Guard(BaseModel):
@@ -77,7 +77,7 @@ class Filters:
 
 
 def read_filters(path: Path | None) -> Filters:
-    """Reads a TOML file with a table per tenant, and `default` for those that have none. Raises ConfigError."""
+    """Reads a TOML file with a table per tenant, and `default` for tenants that have none. Raises ConfigError."""
     if path is None:
         return Filters()
     try:

@@ -1,4 +1,4 @@
-"""Rule that a model of the platform applies to what is said."""
+"""Rule that a model of the platform applies to inputs and outputs."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -29,7 +29,7 @@ class TextFilter:
         seen, limit = self._shown + self._held, len(self._held)
         if not is_last:
             limit -= min(limit, self._rules.undecided(seen))
-        # What was settled begins no finding any more; it only tells whether a word goes on.
+        # Settled text begins no finding any more; it only shows whether a word continues.
         if findings := self._rules.findings(seen, len(self._shown)):
             return self._settle(limit, self._within_held(findings))
         return self._take(limit)

@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 class Attachment:
     """One connection to one incarnation of a worker. When it ends, the requests there are lost to this gateway.
 
-    It ends when the stream breaks, when the worker gives no sign of life for `silence_seconds`, or when the worker
-    holds requests of this gateway and its step counter stands still for `stall_seconds`. Time during which this process
-    itself stood still, and could hear nobody, does not count.
+    It ends when the stream breaks, when the worker sends nothing for `silence_seconds`, or when the worker holds
+    requests of this gateway and its step counter stalls for `stall_seconds`. Time during which this process itself was
+    stalled, and could receive nothing, does not count.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Attachment:
             if inbox is not None:
                 inbox.put(delta)
             elif not delta.finish_reason and not delta.HasField("error"):
-                # Nobody waits for this request any more. The worker is told, so that it stops.
+                # The request has no reader any more. The worker is notified, so that it stops.
                 self.cancel(delta.request_id, delta.attempt)
 
     async def _outgoing(self) -> AsyncIterator[AttachRequest]:
@@ -139,8 +139,7 @@ class Attachment:
                 return
 
     def _inquire(self, quiet: Sequence[Inbox]) -> None:
-        """Asks whether the worker still holds these: it may have dropped them together with a stream that nobody
-        read."""
+        """Asks whether the worker still holds these: it may have dropped them together with an unread stream."""
         if not quiet:
             return
         for inbox in quiet:

@@ -20,7 +20,7 @@ from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 ATTACH_TIMEOUT = 1.5
 EPOCH_SECONDS = 2.0
-"""Seconds in which a worker is heard from at least twice."""
+"""Seconds in which a worker sends at least two heartbeats."""
 SWEEP_SECONDS = 1.0
 """Seconds between two sweeps for silent workers. Each looks at all workers."""
 LIST_SECONDS = 1.0
@@ -52,7 +52,7 @@ class Fleet:
 
     @property
     def workers(self) -> list[WorkerFacts]:
-        """Workers heard from recently, or attached."""
+        """Workers with a recent heartbeat, or attached."""
         now = time.monotonic()
         return [
             worker
@@ -111,7 +111,8 @@ class Fleet:
         return info
 
     async def find(self, name: str) -> ModelFacts:
-        """Returns what `model` does, after giving a gateway that has just started time to hear from its workers.
+        """Returns what `model` does, after giving a gateway that has just started time to receive its workers'
+        heartbeats.
 
         Raises ModelNotFound, or Unavailable while it is unknown whether there is such a model.
         """

@@ -29,7 +29,7 @@ class ModelFacts:
     fingerprint: str = ""
     adapters: tuple[AdapterFacts, ...] = ()
     parent: str = ""
-    """Base model, if this is a model with an adapter. Empty: it is a model of its own."""
+    """Base model, if this is a model with an adapter. Empty: it is a base model itself."""
     evicts_context: bool = False
     default_temperature: float = 1.0
     """Sampling where a request says nothing."""

@@ -13,17 +13,16 @@ from headrace.gateway.fleet.model_facts import ModelFacts
 REMEMBER_SECONDS = 600.0
 """Seconds for which a model is expected back after the last news of its last worker."""
 SETTLE_SECONDS = 2.0
-"""Seconds after reaching the bus within which every running worker has been heard from: workers speak twice a
-second."""
+"""Seconds after reaching the bus within which every running worker has sent a heartbeat: they do twice a second."""
 MAX_MODELS = 1000
 
 
 class BusLink(Protocol):
-    """Connection over which a gateway hears from workers: see GatewaySubscriber."""
+    """Connection over which a gateway receives heartbeats of workers: see GatewaySubscriber."""
 
     @property
     def connected(self) -> bool:
-        """Whether a running worker would be heard."""
+        """Whether heartbeats of a running worker would arrive."""
 
     @property
     def connected_at(self) -> float | None:
@@ -35,7 +34,7 @@ class ModelMemory:
     """Remembers models beyond their workers: a worker that restarts, or a bus that is away, does not make a model
     unknown.
 
-    Without a link no worker can be heard, so everything counts as known.
+    Without a link no heartbeats can arrive, so everything counts as known.
     """
 
     def __init__(self, link: BusLink | None = None, clock: Callable[[], float] = time.monotonic) -> None:

@@ -27,7 +27,7 @@ class PlatformHealth:
         return all(self._serving.values()) and self._fleet.attached_count > 0 and not self.stopping
 
     def report(self) -> dict[str, object]:
-        """Reports, for people, what is up and what is not."""
+        """Reports, in readable form, which parts are up and which are not."""
         services = {name: "ready" if serving else "not ready" for name, serving in self._serving.items()}
         return {
             "status": "ready" if self.ready else "stopping" if self.stopping else "not ready",

@@ -80,7 +80,7 @@ class PlatformMetrics(Collector):
         self._queues = fresh | {scheduler_id: (now, waiting_counts)}
 
     def waiting_counts(self) -> dict[str, Mapping[str, int]]:
-        """Sequences that wait in the queue of each scheduler heard from lately, by model."""
+        """Sequences that wait in the queue of each scheduler that reported lately, by model."""
         now = time.monotonic()
         return {name: counts for name, (heard, counts) in list(self._queues.items()) if now - heard < STALE_SECONDS}
 
@@ -109,7 +109,7 @@ class PlatformMetrics(Collector):
             yield family
 
     def _waiting(self, models: list[str], workers: list[WorkerFacts]) -> Metric:
-        """Sequences that wait, by whoever holds them: a scheduler's queue, or a worker that has not begun them."""
+        """Waiting sequences, by holder: a scheduler's queue, or a worker that has not begun them."""
         family = GaugeMetricFamily("headrace_requests_waiting", "Sequences waiting to run", labels=["model", "holder"])
         for worker in workers:
             family.add_metric([worker.model.model, worker.worker_id], worker.waiting_count)

@@ -13,7 +13,7 @@ _RESIDENCES: Mapping[int, str] = {
     pb.MODEL_RESIDENCE_ASLEEP: "asleep",
     pb.MODEL_RESIDENCE_AWAKE: "awake",
 }
-"""Places of a model as people read them. One that is not told is awake."""
+"""Readable names of a model's places. Unspecified means awake."""
 
 
 def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:

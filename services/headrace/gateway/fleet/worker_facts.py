@@ -1,4 +1,4 @@
-"""Facts that a worker last told about itself."""
+"""Facts that a worker last reported about itself."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Keeps web pages away from an API that trusts whoever reaches it, and admits those that the settings name.
+"""Keeps web pages away from an API that trusts all who can reach it, and admits the pages that the settings name.
 
-A browser sends requests of any page to any address it can reach, the machine's own included. Three things tell pages
-apart: the name that the browser looked up (Host), the page that asks (Origin), and the media type of the body, because
+A browser sends requests of any page to any address it can reach, the machine's own included. Three things distinguish
+pages: the name that the browser looked up (Host), the page that asks (Origin), and the media type of the body, because
 browsers send some types without a preflight.
 """
 
@@ -20,7 +20,7 @@ _JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
 class BrowserGuard:
-    """Refuses requests of pages that are not allowed, and tells browsers about those that are."""
+    """Refuses requests of pages that are not allowed, and tells browsers about allowed ones."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._hosts = frozenset(settings.allowed_hosts)

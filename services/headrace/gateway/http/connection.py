@@ -16,7 +16,7 @@ from headrace.gateway.timing.request_metrics import count_http
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 128
 MAX_FAREWELLS = 64
-"""Most connections over the limit that are told so at the same time. Further ones are cut."""
+"""Maximum number of over-limit connections that get an error reply at once; the rest are closed."""
 FAREWELL_SECONDS = 1.0
 PARTING_SECONDS = 0.5
 """Seconds that a connection without a request has to send one when the server stops."""
@@ -29,9 +29,9 @@ BEGAN = "headrace.began"
 
 class HttpConnection(HttpToolsProtocol):
     """Cuts a connection that is over the limit, whose request head is too slow or too long, or whose finished response
-    nobody reads.
+    goes unread.
 
-    While a request runs, its own deadline, not this class, limits how long a reader may stand still.
+    While a request runs, its own deadline, not this class, limits how long a reader may stall.
     """
 
     max_connections = 4096
@@ -108,7 +108,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Ends the connection after the running request. A connection that was just accepted may have its first request
-        on the way, and closing it now would reset that request."""
+        in flight, and closing it now would reset that request."""
         if not self._had_request and not self._is_refused:
             self._is_parting = True
             self.loop.call_later(PARTING_SECONDS, self._part)

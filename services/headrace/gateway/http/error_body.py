@@ -21,7 +21,7 @@ def error_headers(error: BaseException) -> dict[str, str]:
         return {"www-authenticate": "Bearer"}
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None
     if retry_after is None:
-        # Clients retry after 429 unless they are told not to.
+        # Clients retry after 429 unless a header forbids it.
         return {"x-should-retry": "false"} if isinstance(error, RateLimited) else {}
     return {
         "retry-after": str(max(1, math.ceil(retry_after))),

@@ -32,7 +32,7 @@ DONE: Event = b"data: [DONE]\n\n"
 PING: Event = b": ping\n\n"
 DROP_SECONDS = 5.0
 DROP_BYTES = 64 * 1024 * 1024
-"""Most bytes of the rest of a refused body that are read and dropped: if reading stopped, the connection would break
+"""Maximum bytes of the rest of a refused body that are read and dropped: if reading stopped, the connection would break
 before the client has read the answer."""
 
 
@@ -106,7 +106,7 @@ class HttpExchange:
             raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None
 
     async def read_parts(self, limit: int, seconds: float) -> AsyncIterator[bytes]:
-        """Yields a large body as it arrives, so that nobody has to hold it whole. The reader sets the pace. Raises
+        """Yields a large body as it arrives, so that it need not be held whole. The reader sets the pace. Raises
         PayloadTooLarge above `limit` bytes, UploadTimeout for one that takes longer than `seconds`, or stops for as
         long as a whole small body may take, and RequestCancelled."""
         self._check_declared(limit)
@@ -186,8 +186,8 @@ class HttpExchange:
                 await watcher
 
     def _abort_if_started(self) -> None:
-        """Cuts the connection if the response has started, dropping unread output. The client can be told nothing
-        else."""
+        """Cuts the connection if the response has started, dropping unread output. The client cannot be notified in any
+        other way."""
         if self.started and ABORT in self._extensions:
             self._extensions[ABORT]["call"]()
 

@@ -127,8 +127,8 @@ class _Client:
         return self._waiting is not None and self._waiting.done()
 
     async def next_message(self, idle_seconds: float) -> str | bytes | None:
-        """Returns the next message, or None once the client has left. One that sends nothing for `idle_seconds` is told
-        to leave."""
+        """Returns the next message, or None once the client has left. One that sends nothing for `idle_seconds` is
+        asked to leave."""
         waiting = self.waiting()
         while not (await asyncio.wait({waiting}, timeout=idle_seconds))[0]:
             if not self._is_arriving():

@@ -1,1 +1,1 @@
-"""Job of a request: what is to be generated or embedded, checked against its model."""
+"""Job of a request: the texts to generate or embed, checked against its model."""

@@ -1,4 +1,4 @@
-"""A request for embeddings after validation and encoding: one or more inputs, each a sequence of its own."""
+"""A request for embeddings after validation and encoding: one or more inputs, each a separate sequence."""
 
 from dataclasses import dataclass
 

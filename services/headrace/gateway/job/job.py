@@ -28,7 +28,7 @@ class Options:
 
     sampling: Sampling
     max_token_count: int | None
-    """Most tokens of the output. Unset means as many as fit."""
+    """Maximum number of output tokens. Unset means as many as fit."""
     choice_count: int = 1
     stop_texts: tuple[str, ...] = ()
     includes_stop_text: bool = False
@@ -37,7 +37,7 @@ class Options:
     tool_use: ToolUse | None = None
     """Tools that answers may call."""
     max_reasoning_token_count: int | None = None
-    """Most tokens of reasoning before an answer. Unset means as many as the model likes."""
+    """Maximum number of reasoning tokens before an answer. Unset means as many as the model likes."""
     truncation: Truncation | None = None
     """Truncation of the prompts. None: one that is too long is refused."""
     allowed_token_ids: frozenset[int] | None = None
@@ -94,7 +94,7 @@ class Job:
     conversations: tuple[Conversation, ...] = ()
     """Prompts as a guard reads them, where they are text."""
     continues_prompt: bool = False
-    """Whether outputs go on after the text of their prompt. Otherwise each is a text by itself."""
+    """Whether outputs continue the text of their prompt. Otherwise each is a separate text."""
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""

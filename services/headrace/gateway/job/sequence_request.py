@@ -27,7 +27,7 @@ class SequenceRequest:
     """Whether a stop text that was found stays in the result."""
     skips_special_tokens: bool = True
     continues_prompt: bool = False
-    """Whether the output goes on after the text of the prompt. Otherwise it is a text by itself."""
+    """Whether the output continues the text of the prompt. Otherwise it is a separate text."""
     use_cache: bool = False
     """Whether a remembered response may answer, and the answer may be remembered."""
     embeds: bool = False

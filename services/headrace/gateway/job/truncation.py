@@ -8,7 +8,7 @@ WHOLE_CONTEXT = -1
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Most tokens of a prompt, and the side at which the others are left out."""
+    """Maximum number of tokens of a prompt, and the side at which the others are left out."""
 
     most: int
     """WHOLE_CONTEXT: as many as leave room for the answer."""

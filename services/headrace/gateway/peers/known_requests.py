@@ -1,4 +1,4 @@
-"""Requests that the gateways of the platform know: those that ended lately, and those that are open."""
+"""Requests that the gateways of the platform know: recently ended ones, and open ones."""
 
 from collections import Counter
 from operator import itemgetter

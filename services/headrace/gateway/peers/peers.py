@@ -8,9 +8,9 @@ from typing import Any
 from headrace.gateway.peers.request_query import RequestQuery
 
 ANSWER_SECONDS = 0.5
-"""Most seconds that the others have to answer. Whoever needs longer is left out."""
+"""Maximum seconds that the others have to answer. Slower ones are left out."""
 SILENCE_SECONDS = 3.5
-"""Seconds without a sign of life, one of which comes every second, after which a gateway is not waited for."""
+"""Seconds without a heartbeat, one of which comes every second, after which a gateway is not waited for."""
 
 Json = dict[str, Any]
 Ask = Callable[[RequestQuery, int, float], Awaitable[Sequence[bytes]]]
@@ -24,10 +24,10 @@ class Peers:
         self.gateway_id = gateway_id
         self._ask = ask
         self._heard: dict[str, float] = {}
-        """Time of the last sign of life of each other gateway, in monotonic seconds."""
+        """Time of the last heartbeat of each other gateway, in monotonic seconds."""
 
     def note(self, gateway_id: str) -> None:
-        """Notes a sign of life."""
+        """Notes a heartbeat."""
         if gateway_id != self.gateway_id:
             self._heard[gateway_id] = time.monotonic()
 
@@ -37,7 +37,7 @@ class Peers:
 
     @property
     def names(self) -> list[str]:
-        """Names of the others that have shown a sign of life lately."""
+        """Names of the others with a recent heartbeat."""
         now = time.monotonic()
         self._heard = {name: at for name, at in self._heard.items() if now - at < SILENCE_SECONDS}
         return sorted(self._heard)

@@ -12,7 +12,7 @@ class RequestQuery:
     """Whether those of all tenants are meant. Only for open requests."""
     is_open: bool = False
     limit: int = 1
-    """Most records that are wanted."""
+    """Maximum number of records wanted."""
     model: str = ""
     """Model of those wanted. Empty: all."""
     outcome: str = ""

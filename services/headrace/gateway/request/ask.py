@@ -25,4 +25,4 @@ class Ask:
     """Seconds within which the first token is wanted. None: the class decides."""
     use_cache: bool = False
     add_headers: Callable[[dict[str, str]], None] = lambda _: None
-    """Takes headers of the answer: the trace, and what is left of the key's limits."""
+    """Takes headers of the answer: the trace, and the remainder of the key's limits."""

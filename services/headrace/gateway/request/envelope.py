@@ -26,7 +26,7 @@ class Envelope:
     first_token_seconds: float | None = None
     """Seconds within which the first token is wanted. None: the class decides."""
     account: Account = field(default_factory=Account)
-    """Account of what the request uses. Counts nothing unless opened by whoever admitted the request."""
+    """Account of what the request uses. Counts nothing unless opened at the admission of the request."""
     record: RequestRecord = field(default_factory=RequestRecord)
     """Place to note where the time goes."""
 

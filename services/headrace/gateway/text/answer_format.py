@@ -1,4 +1,4 @@
-"""Form in which a model writes what is not plain text."""
+"""Form in which a model writes anything but plain text."""
 
 from dataclasses import dataclass
 

@@ -35,8 +35,8 @@ class Detokenizer:
         *,
         follows: Iterable[int] = (),
     ) -> None:
-        """`shown_token_ids`: special tokens that become text all the same. `follows`: tokens whose text this one goes
-        on after, so that its first space is a space between words."""
+        """`shown_token_ids`: special tokens that become text all the same. `follows`: tokens whose text this one
+        continues, so that its first space is a space between words."""
         self._vocabulary = vocabulary
         self._hidden = vocabulary.special_token_ids - shown_token_ids if skips_special_tokens else frozenset[int]()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -26,7 +26,7 @@ GENERATIONS = frozenset({"chat", "text_completion"})
 
 @dataclass(slots=True, eq=False)
 class RequestRecord:
-    """Filled in while the request runs, by whoever knows a part of it."""
+    """Filled in while the request runs, by each stage that knows a part of it."""
 
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     started_time: float = field(default_factory=time.time)
@@ -52,7 +52,7 @@ class RequestRecord:
     worker_id: str = ""
     """Worker of the sequence that was placed last."""
     attempt_count: int = 0
-    """Most placements that one of the sequences took."""
+    """Maximum number of placements over the sequences."""
     prompt_token_count: int = 0
     output_token_count: int = 0
     cached_token_count: int = 0
@@ -143,8 +143,8 @@ class RequestRecord:
     def stages(self) -> dict[str, float]:
         """Returns the seconds of each stage so far, in order. They add up to the time from the start to the last lap.
 
-        The wait for the first token is divided by what the scheduler and the worker said; the rest of it was spent on
-        the way between the processes, and is called dispatch."""
+        The wait for the first token is divided by what the scheduler and the worker said; the rest was spent between
+        the processes, and is called dispatch."""
         found = dict(self.stopwatch.seconds)
         if (rest := found.pop(WAIT, None)) is not None:
             for stage, told in (
@@ -159,7 +159,7 @@ class RequestRecord:
 
     @property
     def _rest_stage(self) -> str:
-        """Stage of the part of the wait that nobody told about: a request that failed was in it until its end."""
+        """Stage of the part of the wait that was not reported: a request that failed was in it until its end."""
         if not self.worker_id:
             return QUEUE
         return PREFILL if self.first_token is None and self.outcome not in ("open", FINISHED) else DISPATCH

@@ -29,13 +29,13 @@ def request_span(record: RequestRecord) -> Iterator[None]:
         finally:
             if current.is_recording():
                 current.set_attributes(attributes_of(record))
-            # Ends with the last byte: what is cleared away afterwards keeps nobody waiting.
+            # Ends with the last byte: the cleanup afterwards delays no client.
             current.end(int((start + record.stopwatch.elapsed) * 1e9))
 
 
 def attributes_of(record: RequestRecord) -> Attributes:
-    """Returns what is known at the end: tokens, reasons, latencies in seconds and each stage in milliseconds. The names
-    `gen_ai.latency.*` are vLLM's."""
+    """Returns the attributes known at the end: tokens, reasons, latencies in seconds and each stage in milliseconds.
+    The names `gen_ai.latency.*` are vLLM's."""
     stages = record.stages()
     found: Attributes = {
         "gen_ai.response.id": record.request_id,

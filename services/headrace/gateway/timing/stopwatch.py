@@ -18,7 +18,8 @@ SERIALIZE = "serialize"
 FLUSH = "flush"
 GUARD = "guard"
 WAIT = "wait"
-"""Wait for the first token, which is divided into queue, dispatch, worker_queue and prefill once others told theirs."""
+"""Wait for the first token, which is divided into queue, dispatch, worker_queue and prefill once the other services
+have reported theirs."""
 
 STAGES = (
     RECEIVE,

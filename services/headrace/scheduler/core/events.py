@@ -15,7 +15,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Nobody waits for a ticket any more."""
+    """A ticket was cancelled: its request no longer needs a place."""
 
     model: str
     key: str
@@ -41,7 +41,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLeft:
-    """A worker stopped of its own accord."""
+    """A worker stopped voluntarily."""
 
     model: str
     worker_id: str
@@ -66,7 +66,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A worker did not take a ticket for another reason, or nobody knows whether it did. The ticket is over."""
+    """A worker did not take a ticket for another reason, or it is unknown whether it did. The ticket is over."""
 
     ticket: Ticket
     worker_id: str

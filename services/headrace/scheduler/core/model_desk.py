@@ -142,7 +142,7 @@ class ModelDesk:
             return
         for ticket in self.queue:
             waited = now - max(self._last_heard, ticket.arrival)
-            # Somebody already reads the output of a resumed request: it waits until its deadline.
+            # A client already reads the output of a resumed request: it waits until its deadline.
             if not ticket.resumes and waited > self._policy.no_worker_seconds:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)

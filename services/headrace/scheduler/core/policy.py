@@ -10,13 +10,13 @@ class Policy:
     """Limits of every model."""
 
     max_waiting_count: int = 2048
-    """Most requests that wait for a model."""
+    """Maximum number of requests that wait for a model."""
     max_waiting_token_count: int = 4_000_000
-    """Most prompt tokens that wait for a model."""
+    """Maximum number of prompt tokens that wait for a model."""
     max_batch_size: int = 64
-    """Most requests in one dispatch."""
+    """Maximum number of requests in one dispatch."""
     max_batch_token_count: int = 16_384
-    """Most prompt tokens that wait on one worker, unless a single prompt is longer."""
+    """Maximum number of prompt tokens that wait on one worker, unless a single prompt is longer."""
     max_window_seconds: float = 0.05
     """Longest time that a request waits for others to form a batch with."""
     no_worker_seconds: float = 15.0

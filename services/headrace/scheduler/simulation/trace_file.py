@@ -14,7 +14,7 @@ from headrace.scheduler.simulation.traffic import Arrival, Traffic
 
 def read_trace(path: Path) -> Traffic:
     """Reads a trace of any known form, which its first row shows. Raises InvalidRequest that names the file, the line,
-    what is wrong there, and what is accepted."""
+    the error there, and what is accepted."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             traffic = Traffic.of(_arrivals(file, path))

@@ -61,7 +61,7 @@ FORMATS = (
 
 
 def format_of(columns: Collection[str]) -> TraceFormat:
-    """Returns the form that has these columns. Raises InvalidRequest with those that are accepted."""
+    """Returns the form that has these columns. Raises InvalidRequest with the accepted forms."""
     for known in FORMATS:
         if known.fits(columns):
             return known

@@ -53,8 +53,8 @@ def prepare(folders: Mapping[str, Path], parent: int) -> None:
 
 
 def encode(wanted: ToEncode, seconds: float) -> Encoded:
-    """Returns a text or a conversation as token ids. Raises InvalidRequest when a conversation is surely too long, and
-    when its template takes more than `seconds`, or too much memory."""
+    """Returns a text or a conversation as token ids. Raises InvalidRequest when a conversation is certainly too long,
+    and when its template takes more than `seconds`, or too much memory."""
     model = _models[wanted.model]
     if isinstance(wanted, TextToEncode):
         return Encoded(model.encode(wanted.text, wanted.add_special_tokens, wanted.max_token_count))

@@ -1,4 +1,4 @@
-"""Works on texts in processes of their own, so that the event loop never waits for them, and one that hangs can be
+"""Works on texts in separate processes, so that the event loop never waits for them, and one that hangs can be
 ended."""
 
 import asyncio
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class TextPool:
-    """Hands each job to an idle process. Cancelling a call does not stop a job that runs already: it ends by itself or
-    at its time limit."""
+    """Hands each job to an idle process. Cancelling a call does not stop a job that runs already: it ends when it is
+    done or at its time limit."""
 
     def __init__(self, folders: Mapping[str, Path], size: int, template_seconds: float, job_seconds: float) -> None:
         """`template_seconds`: processor time for one rendering; `job_seconds`: time for any one job."""
@@ -93,6 +93,6 @@ class TextPool:
 
     def _forget(self, task: "asyncio.Task[object]") -> None:
         self._running.discard(task)
-        # The caller may be gone, and an exception that nobody retrieves would be logged.
+        # The caller may be gone, and an exception that is never retrieved would be logged.
         if not task.cancelled():
             task.exception()

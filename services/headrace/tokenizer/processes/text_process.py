@@ -30,8 +30,8 @@ class TextProcess:
         self.process: BaseProcess | None = None
 
     async def do_job(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Returns what the job returns. Raises what it raises, and InvalidRequest when it goes on for too long, or the
-        process dies of it twice. Is not to be cancelled: the process would go on."""
+        """Returns what the job returns. Raises what it raises, and InvalidRequest when it takes too long, or the
+        process dies of it twice. Is not to be cancelled: the process would continue."""
         question = pickle.dumps((job, args))
         for _ in range(2):
             try:

@@ -1,4 +1,4 @@
-"""Bounds work that somebody else wrote, by processor time and by memory."""
+"""Bounds the work of untrusted code, by processor time and by memory."""
 
 import resource
 import signal
@@ -19,7 +19,7 @@ def bounded_work(seconds: float, byte_count: int) -> Iterator[None]:
     """Raises TimeSpent after `seconds` of processor time, and MemoryError beyond `byte_count` bytes more than in use.
 
     Works in the main thread only, as signals do. One call of a library that runs on without returning to Python is
-    ended by neither: for that, somebody has to end the process.
+    ended by neither: for that, the process has to be ended from outside.
     """
     before = signal.signal(signal.SIGPROF, _give_up)
     limits = resource.getrlimit(resource.RLIMIT_AS)

@@ -12,7 +12,7 @@ _MARK = "\u2063headrace:the answer goes on here\u2063"
 
 def begun_answer(render: Callable[[Conversation], str], conversation: Conversation) -> str:
     """Renders a conversation up to the end of its last message's content, so that nothing closes it. Raises
-    InvalidRequest for a conversation that cannot go on there."""
+    InvalidRequest for a conversation that cannot continue there."""
     *earlier, last = conversation.messages
     if last.tool_calls:
         raise InvalidRequest(

@@ -44,7 +44,7 @@ def field_uses(parsed: nodes.Template, field: str) -> frozenset[Use]:
 
 
 def _aliases(parsed: nodes.Template, field: str, names: set[str]) -> set[str]:
-    """Returns the names that are set to a value as it is, and those of macros that are given it."""
+    """Returns the names that are set to a value as it is, and those of macros that receive it."""
     macros = {macro.name: macro for macro in parsed.find_all(nodes.Macro)}
     found: set[str] = set()
     for node, parents in _reads(parsed, field, names):
@@ -113,7 +113,7 @@ def _use(node: nodes.Node, parents: _Parents) -> Use | None:
 
 
 def _use_of_filter(node: nodes.Filter, parents: _Parents) -> Use | None:
-    """Returns the use that a filter makes of what is put into it."""
+    """Returns the use that a filter makes of its input."""
     reads_member = any(pair.key == "attribute" for pair in node.kwargs) or _member(parents[0]) in _PART_FIELDS
     if node.name in _OF_MEMBERS and reads_member:
         return Use.PARTS

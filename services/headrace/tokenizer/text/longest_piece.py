@@ -8,12 +8,13 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 
 COMPOSED = 4
-"""Most characters that Unicode's composition (NFC) combines into one, such as alpha with breathing, accent and iota."""
+"""Maximum number of characters that Unicode's composition (NFC) combines into one, such as alpha with breathing, accent
+and iota."""
 
 
 def longest_piece(tokenizer: Tokenizer) -> int | None:
-    """Most characters that a token can stand for. None where a token may stand for any number: the tokenizer drops
-    characters, or takes several that it does not know for one."""
+    """Maximum number of characters that a token can stand for. None where a token may stand for any number: the
+    tokenizer drops characters, or takes several that it does not know for one."""
     definition = json.loads(tokenizer.to_str())
     normalizers = list(_members(definition.get("normalizer"), "normalizers"))
     pre_tokenizers = list(_members(definition.get("pre_tokenizer"), "pretokenizers"))

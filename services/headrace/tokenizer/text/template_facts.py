@@ -25,7 +25,7 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 that fits counts."""
 _REFUSES_SYSTEM = re.compile(r"raise_exception\(['\"]System role")
 OWN_SYNTAX = "hermes"
-"""Syntax that models are told to use when their template says nothing of tools."""
+"""Syntax that models are instructed to use when their template does not mention tools."""
 _REASONING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 
 

@@ -48,7 +48,7 @@ class TextModel:
 
     def encode(self, text: str, add_special_tokens: bool, max_token_count: int | None = None) -> list[int]:
         """Encodes a text. If that makes more than `max_token_count` ids, the end of the text is left out, and of
-        special tokens only those that do not fit by themselves."""
+        special tokens only the ones that do not fit on their own."""
         token_ids = list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
         if max_token_count is None or len(token_ids) <= max_token_count:
             return token_ids
@@ -100,7 +100,7 @@ class TextModel:
 
     @cached_property
     def longest_piece(self) -> int | None:
-        """Most characters that a token can stand for, if there is such a bound."""
+        """Maximum number of characters that a token can stand for, if there is such a bound."""
         return longest_piece(self._tokenizer)
 
     @cached_property

@@ -23,7 +23,7 @@ def instructions(tools: Sequence[Mapping[str, Any]]) -> str:
 
 
 def answer_with_calls(message: Message) -> str:
-    """Writes an answer and the calls in it as the model was told to."""
+    """Writes an answer and the calls in it in the syntax that the model was instructed to use."""
     calls = [
         CALL_START + json.dumps({"name": call.name, "arguments": parsed(call.arguments)}, ensure_ascii=False) + CALL_END
         for call in message.tool_calls

@@ -1,1 +1,1 @@
-"""Models behind one port, each a worker of its own to all others."""
+"""Models behind one port, each a separate worker to all others."""

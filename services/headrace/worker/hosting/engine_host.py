@@ -22,7 +22,7 @@ STOP_SECONDS = 2.0
 
 
 class EngineHost:
-    """Loads what the settings name. With several models, each is known by an id of its own."""
+    """Loads what the settings name. With several models, each is known by its own id."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         """Raises InvalidCheckpoint, Unsupported or ConfigError, and InternalError for one of several models that does
@@ -55,12 +55,12 @@ class EngineHost:
         return ResidentStatus() if self._manager is None else self._manager.status(model)
 
     def start(self, on_change: Callable[[str], None], on_crash: Callable[[BaseException], None]) -> None:
-        """Starts to move models. `on_change` is told the name of each that moved; both are called from any thread."""
+        """Starts to move models. `on_change` receives the name of each that moved; both are called from any thread."""
         if self._manager is not None:
             self._manager.start(on_change, on_crash)
 
     def stop(self) -> None:
-        """Stops moving models, and closes those that sleep."""
+        """Stops moving models, and closes the sleeping ones."""
         if self._manager is not None:
             self._manager.stop(STOP_SECONDS)
 

@@ -51,7 +51,7 @@ class HostedModel:
             await self.runtime.prove(self._first_step_seconds)
 
     def moved(self) -> None:
-        """Tells everybody that the model moved. From any thread."""
+        """Notifies all watchers that the model moved. From any thread."""
         self.runtime.thread.nudge()
         self._loop.call_soon_threadsafe(self.board.on_change)
 

@@ -42,7 +42,7 @@ EXIT_ENGINE_CRASHED = 70
 """Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
 
 MAX_LINKS = 16
-"""Most traces that the span of one step links to."""
+"""Maximum number of traces that the span of one step links to."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Runtime:
         self.thread.start()
 
     def exchange_blocks(self, exchange: BlockExchange | None, role: WorkerRole, open_channel: OpenChannel) -> None:
-        """Lets KV blocks travel to other workers, and here from those that `open_channel` reaches. Without an exchange
-        the worker takes its part in a model's work, but no part in transfers."""
+        """Lets KV blocks travel to other workers, and here from the ones that `open_channel` reaches. Without an
+        exchange the worker takes its part in a model's work, but no part in transfers."""
         self._exchanged = TransferStatus(role)
         if exchange is None:
             return
@@ -181,17 +181,17 @@ class Runtime:
             outbox.put(self.stats.progress_count, unknown)
 
     def attach(self, gateway_id: str) -> Outbox:
-        """Connects a gateway. An older stream of the same gateway is closed, because nobody reads it any more."""
+        """Connects a gateway. An older stream of the same gateway is closed, because it has no reader any more."""
         if gateway_id in self._attached:
             self.detach(gateway_id, self._outboxes[gateway_id])
         self._attached.add(gateway_id)
         return self._outbox(gateway_id)
 
     def detach(self, gateway_id: str, outbox: Outbox) -> None:
-        """Disconnects a gateway and drops its requests, for which nobody waits any more.
+        """Disconnects a gateway and drops its requests, which have no reader any more.
 
-        Should it come back soon it is told what was dropped: it may have noticed first that the stream broke, and had a
-        request placed here again before this worker knew."""
+        Should it come back soon it is notified of the dropped requests: it may have noticed first that the stream
+        broke, and had a request placed here again before this worker knew."""
         outbox.close()
         if self._outboxes.get(gateway_id) is not outbox:
             return
@@ -203,7 +203,7 @@ class Runtime:
             self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
 
     async def drain(self, deadline: Deadline) -> None:
-        """Refuses new requests and waits for running ones to end. Gateways move those that are left at the deadline."""
+        """Refuses new requests and waits for running ones to end. Gateways move the remaining ones at the deadline."""
         self.draining = True
         self._on_change()
         await wait_at_most(self.sessions.emptied, deadline.remaining)
@@ -310,7 +310,7 @@ class Runtime:
             self._on_blocks(report.block_events)
 
     def _load(self) -> tuple[int, ...]:
-        """Returns the figures of which every change is told at once."""
+        """Returns the figures of which every change is reported at once."""
         stats = self.stats
         counts = (stats.running_count, stats.waiting_count, stats.used_block_count, self.waiting_token_count)
         return (*counts, len(self.sessions))

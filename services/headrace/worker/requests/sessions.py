@@ -21,7 +21,7 @@ class Session:
     pausable: bool = False
     """Whether it makes room for a realtime request if need be."""
     prompt_count: int = 0
-    """Tokens to compute before the first one comes, but for those that are cached."""
+    """Tokens to compute before the first one comes, but for cached ones."""
     expiry: asyncio.TimerHandle | None = None
     accepted_time: float = field(default_factory=time.time)
     """Time at which the request was accepted. Unix seconds."""

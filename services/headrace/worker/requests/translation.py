@@ -1,4 +1,4 @@
-"""Converts what the wire says of requests to what the worker keeps, and back."""
+"""Converts requests between their form on the wire and the worker's."""
 
 from collections.abc import Iterable
 from dataclasses import replace

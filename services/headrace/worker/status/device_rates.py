@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeviceRates:
-    """Most that a device can do. Zero: not known."""
+    """Peak rates of a device. Zero: not known."""
 
     memory_bandwidth: float = 0.0
     """Bytes per second."""

@@ -1,4 +1,4 @@
-"""Status of the worker, for everyone who wants to see it change."""
+"""Status of the worker, for all watchers of its changes."""
 
 import asyncio
 import itertools
@@ -16,9 +16,9 @@ from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.worker_status import Status
 
 MIN_INTERVAL = 0.004
-"""Seconds within which several changes are told as one."""
+"""Seconds within which several changes are reported as one."""
 MAX_INTERVAL = 0.2
-"""Seconds after which watchers are told even if nothing changed: more than four times a second, delays included."""
+"""Seconds after which watchers are notified even if nothing changed: more than four times a second, delays included."""
 MEMORY_INTERVAL = 0.5
 
 
@@ -66,7 +66,7 @@ class StatusBoard:
     async def watch(self) -> AsyncGenerator[Status, None]:
         """Yields the status at once, after every change and at least every MAX_INTERVAL seconds, until closed.
 
-        A slow reader misses what was in between: it is always told the newest.
+        A slow reader misses what was in between: it always receives the newest.
         """
         changed = asyncio.Event()
         self._watchers.add(changed)

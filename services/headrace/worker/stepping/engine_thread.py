@@ -89,7 +89,7 @@ class _Intake:
     admitted: list[str] = field(default_factory=list)
     refusals: list[tuple[str, HeadraceError]] = field(default_factory=list)
     token_count: int = 0
-    """Tokens of those that were admitted or refused."""
+    """Tokens of the requests that were admitted or refused."""
 
 
 _Command = _Add | _Cancel | _Prove | _Ask | _Nudge | _Stop
@@ -173,7 +173,7 @@ class EngineThread:
             while self._advance():
                 pass
             self._engine.close()
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the loop must hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the loop must learn of it
             _log.exception("the engine crashed")
             self._loop.call_soon_threadsafe(self._on_crash, error)
         finally:
@@ -220,7 +220,7 @@ class EngineThread:
         return deltas
 
     def _recover(self, error: Exception, intake: _Intake) -> None:
-        """Goes on after a step without enough memory. Refuses all requests where smaller steps do not help. Raises
+        """Continues after a step without enough memory. Refuses all requests where smaller steps do not help. Raises
         `error` where nothing does."""
         outcome = self._recovery.recover(self._engine, error)
         if outcome is Recovered.LOST:
@@ -289,7 +289,7 @@ class EngineThread:
         try:
             prove(self._engine, self._measured_step)
             outcome.set_result(None)
-        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must hear of it
+        except Exception as error:  # noqa: BLE001 - whatever it was, the caller must learn of it
             outcome.set_exception(error)
 
     def _note_busy(self, new_token_count: int) -> None:
@@ -297,9 +297,9 @@ class EngineThread:
 
 
 def _answer(asked: _Ask) -> None:
-    """Runs what was asked, unless nobody waits for it any more."""
+    """Runs what was asked, unless its caller has given up."""
     if asked.outcome.set_running_or_notify_cancel():
         try:
             asked.outcome.set_result(asked.function())
-        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must hear of it
+        except Exception as error:  # noqa: BLE001 - whatever it was, the caller must learn of it
             asked.outcome.set_exception(error)

@@ -40,7 +40,7 @@ class Watchdog:
     ) -> None:
         self._thread = thread
         self._most_tokens = spec.max_step_token_count if spec.block_count else spec.max_model_length
-        """Most prompt tokens that one step reads. A model without blocks reads each input whole."""
+        """Maximum number of prompt tokens that one step reads. A model without blocks reads each input whole."""
         self._patience = patience
         self._on_hang = on_hang
 

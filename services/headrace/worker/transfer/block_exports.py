@@ -1,4 +1,4 @@
-"""Prompts that are computed for other workers, and their KV blocks on the way out."""
+"""Prompts that are computed for other workers, and their outgoing KV blocks."""
 
 import asyncio
 import itertools
@@ -21,9 +21,9 @@ from headrace.worker.transfer.transfer_leases import TransferLeases
 from headrace.worker.transfer.transfer_metrics import SENT_BLOCKS, SENT_BYTES
 
 PACKET_BYTES = 2 << 20
-"""Most bytes of blocks in one message, unless a single block is larger."""
+"""Maximum bytes of blocks in one message, unless a single block is larger."""
 LONGEST_SECONDS = 60.0
-"""Most time for which a transfer may hold blocks."""
+"""Longest time, in seconds, for which a transfer may hold blocks."""
 LARGEST_BLOCK_BYTES = 32 << 20
 """Largest block that a message carries."""
 
@@ -75,7 +75,7 @@ class BlockExports:
                 prompt.moved.set()
 
     async def stream(self, order: PrefillOrder) -> AsyncGenerator[BlockPacket, None]:
-        """Computes what is missing of a prompt and yields its blocks in order, as soon as they are there.
+        """Computes the missing part of a prompt and yields its blocks in order, as soon as they are there.
 
         Raises Unsupported for another layout, InvalidRequest for a prompt that can never run, Overloaded, Unavailable
         when requests needed the memory, and DeadlineExceeded.

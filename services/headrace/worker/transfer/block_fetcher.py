@@ -32,7 +32,7 @@ RESUME_COUNT = 2
 DEADLINE_SHARE = 0.3
 """Share of the time that a request has left which its transfer may take."""
 LONGEST_SECONDS = 20.0
-"""Most time that a transfer may take: shorter than gateways wait for a sign of progress."""
+"""Longest time, in seconds, that a transfer may take: shorter than gateways wait for progress."""
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +112,8 @@ class BlockFetcher:
         self._thread.ask(leases.release)
 
     async def _fetch(self, source: PrefillSource, fetch: _Fetch) -> None:
-        """Fetches blocks, and goes on after a cut. Raises the HeadraceError of the last try, and TimeoutError."""
+        """Fetches blocks, and resumes after a broken stream. Raises the HeadraceError of the last try, and
+        TimeoutError."""
         fetch.have = await self._thread.call(lambda: fetch.leases.find(fetch.hashes), fetch.deadline.remaining)
         if fetch.is_done:
             return

@@ -26,7 +26,7 @@ class BlockPacket:
         return sum(map(len, self.contents))
 
     def is_intact(self, hashes: Sequence[bytes]) -> bool:
-        """Whether the blocks are those that `hashes` name, bit by bit as they were sent."""
+        """Whether the blocks are the ones that `hashes` name, bit by bit as they were sent."""
         if not 0 < len(self.contents) == len(hashes):
             return False
         return self.checksums == [_checksum(*pair) for pair in zip(hashes, self.contents, strict=True)]

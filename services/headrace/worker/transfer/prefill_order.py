@@ -23,8 +23,8 @@ class PrefillOrder:
     """Time for which the caller waits at most."""
 
     def hashes(self, block_size: int) -> list[bytes]:
-        """Returns the names of all blocks, those that are skipped included. The last token is in none: whoever goes on
-        has to compute it, because its logits are needed."""
+        """Returns the names of all blocks, skipped ones included. The last token is in none: the decoding worker has to
+        compute it, because its logits are needed."""
         return hash_blocks(self.token_ids[:-1], block_size, self.cache_salt, self.adapter)
 
     def engine_request(self, request_id: str, token_count: int) -> EngineRequest:

@@ -9,7 +9,7 @@ from headrace.errors import InternalError
 
 class TransferLeases:
     """Leases of consecutive blocks of one prompt, one after the other. For the engine's thread alone: whatever a call
-    there leased is known here, even if nobody waits for its answer any more."""
+    there leased is known here, even if its caller has given up."""
 
     def __init__(self, exchange: BlockExchange, first_index: int = 0) -> None:
         """`first_index`: index in the prompt of the first block to be leased."""
@@ -22,7 +22,7 @@ class TransferLeases:
         return self._hold(self._exchange.lease(hashes))
 
     def add(self, hashes: Sequence[bytes], contents: Sequence[bytes]) -> int:
-        """Puts the next blocks into the prefix cache and leases them. Returns the number of those that had room. Raises
+        """Puts the next blocks into the prefix cache and leases them. Returns the number that had room. Raises
         InvalidRequest for contents of another size."""
         return self._hold(self._exchange.import_blocks(hashes, contents))
 

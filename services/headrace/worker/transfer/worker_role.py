@@ -9,6 +9,6 @@ class WorkerRole(enum.Enum):
     BOTH = "both"
     """It runs whole requests, and computes prompts for others."""
     PREFILL = "prefill"
-    """It computes prompts for others, and runs whole requests only where nobody else does."""
+    """It computes prompts for others, and runs whole requests only where no other worker does."""
     DECODE = "decode"
     """It runs whole requests, and computes no prompts for others."""

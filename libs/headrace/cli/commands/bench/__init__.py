@@ -1,1 +1,1 @@
-"""Commands that load a platform and compare what came of it."""
+"""Commands that load a platform and compare the results."""

@@ -132,7 +132,7 @@ def _load(flags: LoadFlags, address: str, model: str, key: str) -> Workload | Se
 
 
 def _model_length(address: str, model: str, key: str) -> int | None:
-    """Returns the most tokens of a request, if the platform tells."""
+    """Returns the maximum number of tokens of a request, if the platform reports it."""
     listed = get(f"{address}/v1/models", key_headers(key), timeout=10).json()["data"]
     found: dict[str, Any] = next((entry for entry in listed if entry["id"] == model), {})
     length = found.get("max_model_length")

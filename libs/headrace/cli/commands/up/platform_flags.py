@@ -26,7 +26,7 @@ class ModelParts:
     """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text
     stays the same, bit for bit."""
     lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
-    """A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
+    """A LoRA adapter as PEFT saves it, served as a separate model: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""
 
 
@@ -40,9 +40,9 @@ class SharedWorker:
     pin: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A model that never sleeps; may be repeated."""
     awake_bytes: int | None = None
-    """Most bytes of weights and KV caches of the models that are awake. Default: half of the free memory."""
+    """Maximum bytes of weights and KV caches of the models that are awake. Default: half of the free memory."""
     asleep_bytes: int | None = None
-    """Most bytes of weights of models that sleep in host memory. Default: a quarter of the free memory."""
+    """Maximum bytes of weights of models that sleep in host memory. Default: a quarter of the free memory."""
 
     def options(self, models: Sequence[str]) -> dict[str, Any]:
         """Returns them as options of a platform. Raises ConfigError for one that says nothing without the others."""
@@ -78,8 +78,8 @@ class WorkerCounts:
     replicas: int = 1
     """Workers per model."""
     prefill_workers: int = 0
-    """Further workers per model that compute long prompts for these, so that their running answers go on evenly. Their
-    KV blocks travel when that is expected to be sooner."""
+    """Further workers per model that compute long prompts for these, so that their running answers continue evenly.
+    Their KV blocks travel when that is expected to be sooner."""
 
     def check(self, *, shared: bool, engine: str | None) -> None:
         """Raises ConfigError for numbers that cannot be."""
@@ -141,7 +141,7 @@ class PlatformFlags:
     """Seconds without any progress after which a start is given up. While weights are packed or anything computes, it
     may take as long as it needs."""
     log_level: Literal["debug", "info", "warning", "error"] | None = None
-    """Least severe level to log; default: info."""
+    """Lowest level to log; default: info."""
     otlp_endpoint: str | None = None
     """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317."""
 

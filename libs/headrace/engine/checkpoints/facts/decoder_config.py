@@ -75,7 +75,7 @@ class DecoderConfig:
 
     @property
     def widest_window(self) -> int | None:
-        """Most tokens that a query sees in any layer, itself included. None: some layer has no limit."""
+        """Maximum number of tokens that a query sees in any layer, itself included. None: some layer has no limit."""
         windows = [window for window in self.windows if window is not None]
         return max(windows) if len(windows) == len(self.windows) else None
 

@@ -18,7 +18,7 @@ def unpack(words: NDArray[np.int32], bits: int, count: int) -> NDArray[np.uint8]
     mask = np.uint32((1 << bits) - 1)
     if WORD_BITS % bits:
         return _unpack_straddling(wide, bits, count)
-    # Value by value of a word, so that no intermediate result is larger than what is read.
+    # Value by value of a word, so that no intermediate result is larger than the input.
     per_word = WORD_BITS // bits
     values = np.empty((*wide.shape, per_word), np.uint8)
     for index in range(per_word):

@@ -1,4 +1,4 @@
-"""Tensors of a model in one library's arrays, and what is done with them before their use."""
+"""Tensors of a model in one library's arrays, and their preparation for use."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar

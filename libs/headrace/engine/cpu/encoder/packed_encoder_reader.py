@@ -61,7 +61,7 @@ def _pack(projection: Projection[Floats, ArrayWeight]) -> PackedWeight:
 
 
 def _copied(norm: tuple[Floats, Floats]) -> NormWeights:
-    """Returns the weights of a norm in memory of their own: those read may lie in the file."""
+    """Returns the weights of a norm in newly allocated memory: the arrays read may lie in the file."""
     weight, bias = norm
     return np.array(weight), np.array(bias)
 

@@ -38,7 +38,7 @@ def pack_array(weight: ArrayWeight, bias: Floats | None = None, rows: Rows | Non
 
 
 def pack_runs(weight: ArrayWeight, bias: Floats | None = None) -> list[PackedWeight]:
-    """Packs all rows of a weight: each run of blocks of one kind by itself, and any other weight as one."""
+    """Packs all rows of a weight: each run of blocks of one kind alone, and any other weight as one."""
     if not isinstance(weight, BlockArrays):
         return [pack_array(weight, bias)]
     packed, first = [], 0
@@ -82,7 +82,7 @@ def _narrow(numbers: Floats) -> tuple[NDArray[np.generic], Storage]:
 
 
 def narrowed(weight: StoredArrays) -> tuple[Numbers, Storage]:
-    """Returns the numbers of a weight in the narrowest type that holds them, in memory of their own."""
+    """Returns the numbers of a weight in the narrowest type that holds them, in newly allocated memory."""
     if weight.storage is Storage.F32:
         return stored_array(weight.values())
     return np.array(weight.whole()), weight.storage

@@ -1,7 +1,7 @@
 """The choice among kernels, kept beside the packed weights that it was measured with: the next start measures nothing.
 
-Anything that may change what is fastest is part of a key: another processor, library, number of threads or environment
-is measured again. So is a file that is missing or damaged.
+Anything that may change the fastest choice is part of a key: another processor, library, number of threads or
+environment is measured again. So is a file that is missing or damaged.
 """
 
 import json

@@ -28,7 +28,7 @@ def choose_key_factors(
     keys: Floats, bias: Floats | None, input_norm: Floats, key_norm: Floats | None, config: DecoderConfig
 ) -> Floats:
     """Chooses a power of two, at least 1, for each element of the keys of a layer [kv heads x head]. The two elements
-    of a rotary pair share one: rotation spreads what is large over both.
+    of a rotary pair share one: rotation spreads large values over both.
 
     `keys` [kv heads x head, hidden] and `bias` [kv heads x head] are the projection, `input_norm` [hidden] the weights
     of the norm before it, `key_norm` [head] those of the norm after it.
@@ -88,7 +88,7 @@ def _length(first: _Doubles, second: _Doubles) -> _Doubles:
 
 
 def _power_of_two_below(numbers: _Doubles) -> Floats:
-    """Returns the largest power of two that is no larger, within the limits; 1 for what is not finite."""
+    """Returns the largest power of two that is no larger, within the limits; 1 for numbers that are not finite."""
     _, exponents = np.frexp(np.where(np.isfinite(numbers), numbers, 1.0))
     factors: Floats = np.ldexp(np.float32(1), np.clip(exponents - 1, 0, LARGEST_EXPONENT))
     return factors

@@ -135,7 +135,7 @@ def _lock(file: BinaryIO, kind: int) -> bool:
 
 
 def _remove_unused(path: Path) -> bool:
-    """Removes a file that nobody uses. Returns whether it is gone, be it by another worker."""
+    """Removes a file that is not in use. Returns whether it is gone, be it by another worker."""
     try:
         with path.open("rb") as file:
             if not _lock(file, fcntl.LOCK_EX):

@@ -121,7 +121,7 @@ def _pack(projection: _Projection) -> PackedWeight:
 
 
 def _pack_gate_up(projection: _Projection, inner: int) -> dict[str, PackedWeight]:
-    """Packs gate and up with alternating panels, see `gate_up_rows`; and each by itself if their blocks differ."""
+    """Packs gate and up with alternating panels, see `gate_up_rows`; and each alone if their blocks differ."""
     weight = projection.weight
     if isinstance(weight, BlockArrays) and len(weight.runs) > 1:
         return dict(zip(("gate_up", "up"), pack_runs(weight, projection.bias), strict=True))

@@ -37,7 +37,7 @@ class ShardedWeights:
         """Down projection that was read for its order, by its name."""
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Reads one tensor, see WeightSource. A bias of what is summed over ranks is the first one's alone."""
+        """Reads one tensor, see WeightSource. A bias of a product summed over ranks is the first rank's alone."""
         whole_name = self._whole_name(name)
         module, _, kind = whole_name.rpartition(".")
         rows = self._rows(module, dtype, device) if kind == "bias" else None

@@ -25,7 +25,7 @@ class Residency:
     """Keeps both budgets. One move is under way at a time, from `begin` to `finish`, `abandon` or `lose`."""
 
     def __init__(self, limits: ResidencyLimits, residents: Iterable[Resident]) -> None:
-        """Raises ConfigError if a model can never be awake beside those that are pinned."""
+        """Raises ConfigError if a model can never be awake beside the pinned ones."""
         self._limits = limits
         self._residents = {resident.name: resident for resident in residents}
         self.times = MoveTimes()
@@ -135,8 +135,8 @@ class Residency:
         return self._make_room(target, now)
 
     def _line(self, now: float) -> list[Resident]:
-        """Models that are to come in, in order: pinned ones are always wanted, but after those that somebody waits
-        for."""
+        """Models that are to come in, in order: pinned ones are always wanted, but after those with waiting
+        requests."""
         wanted = [
             one
             for one in self._residents.values()

@@ -8,9 +8,9 @@ class ResidencyLimits:
     """Budgets in bytes, and times in seconds."""
 
     awake_bytes: int
-    """Most bytes of weights and KV caches of all models that are awake."""
+    """Maximum bytes of weights and KV caches of all models that are awake."""
     asleep_bytes: int
-    """Most bytes of weights of all models that are asleep in host memory."""
+    """Maximum bytes of weights of all models that are asleep in host memory."""
     stay_seconds: float = 1.0
     """Time that a model stays awake at least, which bounds the rate of swaps."""
     patience_seconds: float = 2.0

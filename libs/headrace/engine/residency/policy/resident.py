@@ -14,11 +14,11 @@ class Resident:
     name: str
     memory: HeldMemory
     can_sleep: bool
-    """Whether it can sleep at level 1, and go on with its requests afterwards."""
+    """Whether it can sleep at level 1, and continue its requests afterwards."""
     is_pinned: bool = False
     residence: Residence = Residence.ON_DISK
     destination: Residence | None = None
-    """Residence that it is on the way to."""
+    """Residence that it is moving to."""
     waiting_since: float | None = None
     """Time since which a request waits for it. None: none does."""
     is_busy: bool = False

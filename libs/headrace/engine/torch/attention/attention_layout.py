@@ -18,7 +18,7 @@ KEY_TILE = 128
 
 
 MAX_SCORE_COUNT = 1 << 24
-"""Most attention scores held at once. Longer chunks attend in several calls."""
+"""Maximum number of attention scores held at once. Longer chunks attend in several calls."""
 
 
 @dataclass(frozen=True, slots=True)

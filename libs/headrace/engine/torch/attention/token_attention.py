@@ -109,5 +109,5 @@ class TokenAttention:
 
 
 def _copy(numbers: Tensor) -> Tensor:
-    """Copies numbers to fp32, in memory of their own."""
+    """Copies numbers to fp32, in newly allocated memory."""
     return numbers.to(torch.float32, copy=True, memory_format=torch.contiguous_format)

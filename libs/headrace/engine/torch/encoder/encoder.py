@@ -49,7 +49,7 @@ class Encoder:
         token.
 
         There is no padding: each input is computed from its own tokens alone. On a CPU the result is batch-invariant:
-        either the operators are, or each input is computed by itself.
+        either the operators are, or each input is computed alone.
         """
         if self._device.type == "cpu" and not self._operators.is_batch_invariant:
             return [self._compute([tokens])[0].float().numpy() for tokens in inputs]

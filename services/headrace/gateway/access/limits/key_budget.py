@@ -14,7 +14,7 @@ from headrace.gateway.access.limits.limit import REQUESTS, Limit, limits_of
 PLACE_SECONDS = 15.0
 """Seconds after which the places of a gateway that says nothing are free again."""
 FIRST_RETRY_SECONDS = 1.0
-"""Seconds after which a place may be free, where nobody knows better."""
+"""Seconds after which a place may be free, where no better estimate is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class LimitWriter:
         self._known: tuple[KeyBudget, int] | None = None
         """Budget and revision last read or written. None: it has to be read."""
         self._seen = KeyBudget()
-        """Budget to go on from while NATS is away."""
+        """Budget to continue from while NATS is away."""
         self._held = 0
         """Requests of this gateway that run."""
         self._owed = NOTHING
@@ -137,7 +137,7 @@ class LimitWriter:
             taken, self._next = self._next, _Round()
             try:
                 await self._write(taken)
-            except Exception:  # noqa: BLE001 - whoever waits is told
+            except Exception:  # noqa: BLE001 - the waiters receive it
                 _log.exception("the budget of a key was not written", extra={"key": self._key_id})
                 for wish in taken.wishes:
                     if not wish.verdict.done():
@@ -195,7 +195,7 @@ class LimitWriter:
         draft.budget.hold(self._gateway, draft.held if self._limits.concurrency is not None else 0, now)
 
     def _commit(self, draft: _Draft) -> None:
-        """Tells the verdicts. What is granted to someone who has left meanwhile goes back."""
+        """Tells the verdicts. Grants to a caller that has left meanwhile are returned."""
         self._seen, self._held = draft.budget, draft.held
         for wish, verdict in draft.verdicts:
             if not wish.verdict.done():

@@ -41,7 +41,7 @@ class Limiter:
     async def reserve(
         self, key: KeyRecord, token_count: int, tell: Callable[[dict[str, str]], None] = lambda _: None
     ) -> Reservation:
-        """Sets one request and its tokens aside. `tell` takes headers that say what is left. Raises RateLimited."""
+        """Reserves one request and its tokens. `tell` takes headers with the remaining limits. Raises RateLimited."""
         writer = self._writer(key)
         wanted = Spending(1, token_count)
         verdict = await writer.ask(key.limits, wanted)

@@ -1,4 +1,4 @@
-"""Headers that say what is left of a key's limits, named as OpenAI names them."""
+"""Headers with the remainder of a key's limits, named as OpenAI names them."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,5 @@
-"""Budgets that all gateways share, in a key-value bucket of NATS: read, and swapped if nobody else was faster."""
+"""Budgets that all gateways share, in a key-value bucket of NATS: read, and swapped unless another gateway was
+faster."""
 
 import asyncio
 import logging
@@ -44,7 +45,7 @@ class SharedBudgets:
         return (KeyBudget(), 0) if found is None else (to_budget(found.message), found.revision)
 
     async def swap(self, key_id: str, budget: KeyBudget, revision: int) -> int | None:
-        """Writes a budget and returns its revision, or None if somebody else was faster. Raises StoreAway."""
+        """Writes a budget and returns its revision, or None if another gateway was faster. Raises StoreAway."""
         self._check()
         try:
             async with asyncio.timeout(STORE_SECONDS):

@@ -5,7 +5,7 @@ from headrace.v1.events_pb2 import BudgetChanged, BudgetLevel, BudgetPlaces
 
 
 def to_message(budget: KeyBudget) -> BudgetChanged:
-    """Converts a budget to what is written."""
+    """Converts a budget to the stored message."""
     return BudgetChanged(
         levels=[BudgetLevel(limit=name, value=one.value, unix_seconds=one.time) for name, one in budget.levels.items()],
         places=[

@@ -32,7 +32,7 @@ class BlockReader:
         for block in blocks:
             kind = block.get("type")
             if isinstance(kind, str) and kind.endswith("tool_result"):
-                # What the client's tools say begins a message; what tools of the API say stands behind their call.
+                # Results of the client's tools begin a message; results of the API's tools stand behind their call.
                 begun = self._take()
                 yield from begun
                 yield self._result(block)

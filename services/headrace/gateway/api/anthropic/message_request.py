@@ -68,7 +68,7 @@ def _messages(given: GivenMessage, index: int) -> list[Message]:
 
 
 def _with_beginning(turns: tuple[Message, ...], last_role: str) -> tuple[tuple[Message, ...], bool]:
-    """Returns the turns, and whether the answer goes on after the last. One without text begins nothing."""
+    """Returns the turns, and whether the answer continues the last. One without text begins nothing."""
     if last_role != "assistant" or turns[-1].tool_calls:
         return turns, False
     is_begun = bool(turns[-1].content)

@@ -1,4 +1,4 @@
-"""The routes of /v1/batches: requests of a file, answered while nobody waits for them."""
+"""The routes of /v1/batches: requests of a file, answered offline, with no client waiting."""
 
 import time
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ from headrace.gateway.http.forms.upload_form import FILE_FIELD, UploadForm
 _PATH = "/v1/files"
 MAX_LISTED = 10_000
 TRANSFER_SECONDS = 3600.0
-"""Most seconds that the transfer of a file may take."""
+"""Maximum seconds that the transfer of a file may take."""
 PART_BYTES = 64 * 1024
 FORM_BYTES = 128 * 1024
 """Bytes of a form in addition to those of its file."""
@@ -81,7 +81,7 @@ class FileRoutes:
         await exchange.send_json(200, (await self._find(exchange)).described())
 
     async def delete_file(self, exchange: HttpExchange) -> None:
-        """Deletes a file. A batch that was made of it goes on."""
+        """Deletes a file. A batch that was made of it continues."""
         file_id = _id_in(exchange)
         await on_disk(self._store.delete, exchange.caller.tenant.name, file_id)
         await exchange.send_json(200, {"id": file_id, "object": "file", "deleted": True})

@@ -1,4 +1,4 @@
-"""Explanations of what is wrong with a body, in words of our own."""
+"""Explanations of the errors of a body, in our own words."""
 
 from typing import Any
 

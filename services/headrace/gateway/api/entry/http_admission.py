@@ -91,6 +91,6 @@ class HttpAdmission:
 
 
 def name_ignored(call: ApiCall, names: Sequence[str]) -> None:
-    """Adds fields without effect to those that the headers of an answer name, which has not started."""
+    """Adds fields without effect to the list in the headers of an answer that has not started."""
     before = call.headers.get(_IGNORED_HEADER)
     call.headers[_IGNORED_HEADER] = f"{before}, {named(names)}" if before else named(names)

@@ -1,4 +1,4 @@
-"""Mistake in a field, found by a check of our own."""
+"""Mistake in a field, found by one of our own checks."""
 
 from pydantic_core import PydanticCustomError
 

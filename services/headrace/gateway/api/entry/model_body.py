@@ -1,6 +1,6 @@
 """Request bodies: their parsing, and what all of them share.
 
-Fields are of four kinds: those that work; those that do not work yet, which are refused by name; those without which a
+Fields are of four kinds: supported ones; ones not supported yet, which are refused by name; ones without which a
 request is answered; and unknown ones. The last two are listed in a response header, or refused when the gateway is
 strict.
 """

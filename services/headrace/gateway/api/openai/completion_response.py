@@ -60,7 +60,7 @@ class CompletionFormat(ResponseFormat):
         return offsets[::-1]
 
     def _offsets_after(self, said: str, follows: Iterable[int], token_ids: Sequence[int]) -> list[int]:
-        """Returns the places of tokens in the text that they go on with after `said`, which `follows` stand for."""
+        """Returns the places of tokens in the text that they continue after `said`, which `follows` stand for."""
         job, end, offsets = self._job, len(said), list[int]()
         detokenizer = Detokenizer(job.vocabulary, job.options.skips_special_tokens, follows=follows)
         for token_id in token_ids:

@@ -93,7 +93,8 @@ def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
 
 
 def seed_of(given: int | None, temperature: float | None) -> int:
-    """Returns the seed of a request. One of our own lets a sequence whose worker is lost continue as it would have."""
+    """Returns the seed of a request. A seed chosen here lets a sequence whose worker is lost continue as it would
+    have."""
     if temperature == 0:
         return 0
     return secrets.randbits(62) if given is None else given

@@ -157,7 +157,7 @@ class ResponseFormat(ABC):
         return {**self._head, "object": self.chunk_object_name, "choices": [], "usage": usage_of(choices)}
 
     def closing_chunk(self) -> Json:
-        """Returns a chunk without choices, for what is said about the whole stream at its end."""
+        """Returns a chunk without choices, for facts about the whole stream at its end."""
         return {**self._head, "object": self.chunk_object_name, "choices": []}
 
     def delta(self, choice: Choice, piece: Piece) -> Json:

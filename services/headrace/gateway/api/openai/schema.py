@@ -76,7 +76,7 @@ class Body(ModelBody):
     return_tokens_as_token_ids: bool | None = None
     """Whether log-probabilities name tokens as `token_id:7`."""
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1, le=MAX_INT32)
-    """Most tokens of the prompt that are read; -1: as many as leave room for the answer."""
+    """Maximum number of prompt tokens that are read; -1: as many as leave room for the answer."""
     truncation_side: Literal["left", "right"] | None = None
     timings: bool | None = None
 
@@ -156,7 +156,7 @@ class ChatBody(Body):
     """Documents that the chat template shows to the model, if it knows any."""
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    """Whether the answer goes on after the content of the last message."""
+    """Whether the answer continues the content of the last message."""
     echo: bool | None = None
     """Whether the answer begins with the content of the last message of the assistant."""
 

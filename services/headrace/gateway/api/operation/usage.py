@@ -37,7 +37,7 @@ class UsageRoutes:
         by = given.get("by", "key")
         since, until = (parse_day(given.get(name), name) for name in ("since", "until"))
         tenant = None if exchange.caller.sees_all_usage else exchange.caller.tenant.name
-        # Files may be large; other requests go on while they are read.
+        # Files may be large; other requests continue while they are read.
         sums = await asyncio.to_thread(_sums, self._folder, by, since, until, tenant)
         await exchange.send_json(200, {"object": "list", "data": [one.as_dict(by) for one in sums]})
 

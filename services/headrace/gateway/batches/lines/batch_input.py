@@ -12,12 +12,12 @@ MODERATIONS = "/v1/moderations"
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", MODERATIONS)
 """Endpoints that the requests of a batch may call."""
 MAX_FAULTS = 100
-"""Most faults of a file that are told."""
+"""Maximum number of errors reported per file."""
 MAX_ID_LENGTH = 512
 MAX_VALUE_BYTES = 8 * MAX_ID_LENGTH
 """Bytes of an id, each character of which may be escaped."""
 _FOREGROUND = ("stream", "background")
-"""Fields of a request that make no sense while nobody listens."""
+"""Fields of a request that make no sense without a connected client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class BatchInput:
         self._max_line_bytes = max_line_bytes
 
     def check(self) -> InputReport:
-        """Reads all lines, and returns what is wrong with them. Raises OSError."""
+        """Reads all lines, and returns their errors. Raises OSError."""
         report, ids = InputReport(), set[str]()
         for number, line in self._numbered():
             report.line_count += 1

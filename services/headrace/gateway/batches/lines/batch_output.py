@@ -17,7 +17,7 @@ from headrace.gateway.batches.storage.timed_id import BATCH, FILE
 
 
 class BatchOutput:
-    """Writes both files. Whoever does it again, after the end of a gateway, writes files of the same ids."""
+    """Writes both files. Writing them again, after the end of a gateway, makes files of the same ids."""
 
     def __init__(self, batch: BatchRecord, folder: Path, files: FileStore, seconds: float) -> None:
         """`folder`: that of the batch. `seconds`: time for which files are kept."""
@@ -40,7 +40,7 @@ class BatchOutput:
                 yield result.line
 
     def _failed(self, requests: BatchInput, ending: BatchStatus) -> Iterator[bytes]:
-        """Yields the lines of requests that failed, and of those that were not executed, which do not count."""
+        """Yields the lines of requests that failed, and of ones that were not executed, which do not count."""
         done = set[str]()
         for result in self._results():
             done.add(result.custom_id)

@@ -33,7 +33,7 @@ class FairPlaces:
             self._give()
 
     def _give(self) -> None:
-        """Gives free places to those that wait."""
+        """Gives free places to waiting requests."""
         while self._free and (tenant := self._next()) is not None:
             given = self._waiting[tenant].popleft()
             if not given.done():
@@ -43,7 +43,7 @@ class FairPlaces:
 
     def _next(self) -> str | None:
         """Returns the tenant that waits and has fewest places, if it may have another."""
-        self._taken += Counter()  # leaves those that have some
+        self._taken += Counter()  # keeps only positive counts
         for tenant in [tenant for tenant, waiting in self._waiting.items() if not waiting]:
             del self._waiting[tenant]
         able = [tenant for tenant in self._waiting if self._taken[tenant] < self._share]

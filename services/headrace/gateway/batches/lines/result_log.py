@@ -1,7 +1,7 @@
 """Answers that one gateway has got for a batch: a file that only grows, with one line for each request.
 
-Each gateway that runs a batch writes a file of its own, numbered by its fence. One that has lost the batch without
-knowing it can harm no other's file, and a line that was torn when a gateway ended stays the last of its file.
+Each gateway that runs a batch writes its own file, numbered by its fence. One that has lost the batch without knowing
+it can harm no other's file, and a line that was torn when a gateway ended stays the last of its file.
 """
 
 import asyncio

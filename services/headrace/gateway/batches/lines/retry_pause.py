@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 FIRST_SECONDS, LONGEST_SECONDS = 0.5, 30.0
 MAX_FAILURES = 3
-"""Most tries of a request that ends with an error of the platform other than that nobody can serve it now."""
+"""Maximum number of tries of a request that ends with an error of the platform other than temporary unavailability."""
 RATE_LIMITED, UNAVAILABLE = 429, 503
 _FAILURES = frozenset({408, 499, 500, 502, 504})
 
 
 def retry_pause(status: int, headers: Mapping[str, str], try_count: int) -> float | None:
     """Returns the seconds to wait after so many tries that ended with this status, or None if another would change
-    nothing. A request that nobody can serve now is tried for as long as its batch lasts."""
+    nothing. A request that cannot be served now is tried for as long as its batch lasts."""
     if status == RATE_LIMITED:
         return None if headers.get("x-should-retry") == "false" else _told(headers) or _longer(try_count)
     if status == UNAVAILABLE:

@@ -23,7 +23,7 @@ from headrace.storage.whole_file import sync_folder, write_whole
 RECORD, INPUT, CANCEL = "record.json", "input.jsonl", "cancel"
 """Names in the folder of a batch."""
 MOST_OPEN = 200
-"""Most batches of a tenant that have not ended."""
+"""Maximum number of batches of a tenant that have not ended."""
 LEFT_SECONDS = 86400.0
 """Seconds after which the mark of a batch that was never made is removed."""
 
@@ -98,13 +98,13 @@ class BatchStore:
         return self.get(tenant, batch_id)
 
     def cancelled_at(self, record: BatchRecord) -> int | None:
-        """Returns the time at which somebody asked for the end of a batch, or None."""
+        """Returns the time at which the end of a batch was requested, or None."""
         path = self.folder(record.tenant, record.id) / CANCEL
         with contextlib.suppress(FileNotFoundError):
             try:
                 return int(path.read_bytes())
             except UNREADABLE:
-                # A disk that was full had room for its name alone. Somebody did ask.
+                # A full disk had room for the file's name alone. The end was requested all the same.
                 return int(path.stat().st_mtime)
         return None
 

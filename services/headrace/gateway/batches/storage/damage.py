@@ -7,7 +7,7 @@ import msgspec
 from prometheus_client import Counter
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, ValueError, IsADirectoryError, NotADirectoryError)
-"""Errors of reading a file that is damaged, or that somebody has put in the place of another."""
+"""Errors of reading a file that is damaged, or that has been replaced by another."""
 DAMAGED = Counter("headrace_damaged_records", "Records of files and batches that cannot be read", ["kind"])
 
 _log = logging.getLogger(__name__)

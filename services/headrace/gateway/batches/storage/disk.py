@@ -15,7 +15,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 async def on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs `work` in a thread and returns its result. Raises StorageFull where the disk takes no more. A caller that is
-    cancelled waits for its end all the same, so that nothing is written later than whoever comes next thinks."""
+    cancelled waits for its end all the same, so that nothing is still being written when the next operation starts."""
     working = asyncio.create_task(asyncio.to_thread(_checked, partial(work, *args, **kwargs)))
     try:
         return await asyncio.shield(working)

@@ -1,4 +1,4 @@
-"""Files of all tenants, in a folder: of each the content, and beside it what is known of it.
+"""Files of all tenants, in a folder: the content of each, and its metadata beside it.
 
 The content comes first and goes last, so that a file that can be found is whole. All functions wait for the disk.
 """
@@ -31,7 +31,7 @@ class FileStore:
 
     root: Path
     tenant_bytes: int
-    """Most bytes of all files of a tenant."""
+    """Maximum bytes of all files of a tenant."""
     seconds: float
     """Seconds for which files are kept whose makers do not say."""
     damage: Damage = field(default_factory=Damage)

@@ -1,4 +1,4 @@
-"""Ids that sort by the time at which they were made, and cannot be told in advance."""
+"""Ids that sort by the time at which they were made, and cannot be predicted."""
 
 import re
 import secrets

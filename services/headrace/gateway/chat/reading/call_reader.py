@@ -138,7 +138,7 @@ class CallReader:
         self._held = ""
 
     def _begins_call(self) -> bool:
-        """Whether what is held back is the syntax of a call. A letter may begin a text too, where there may be one."""
+        """Whether the text held back is the syntax of a call. A letter may begin a text too, where there may be one."""
         if self._state != self._read_text:
             return self._is_required or self._state in (self._read_opening, self._read_name)
         begun = self._held.strip()

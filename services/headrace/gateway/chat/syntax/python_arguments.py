@@ -35,7 +35,7 @@ class PythonArguments:
 
 
 def _sequence(rule: str, names: Sequence[str], required_count: int) -> list[str]:
-    """Returns rules for parameters with commas between those that are there."""
+    """Returns rules for parameters with commas between the ones present."""
     lines = []
     for index in range(len(names)):
         this, later = f"{rule}_{index}", f"{index + 1}"
@@ -87,7 +87,7 @@ def _end_of_call(text: str) -> int | None:
 
 
 def _as_json(arguments: str) -> str:
-    """Converts keyword arguments to a JSON object. What is no literal stays text."""
+    """Converts keyword arguments to a JSON object. Anything but a literal stays text."""
     try:
         call = ast.parse(f"f({arguments})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

@@ -28,7 +28,7 @@ def agreed_use(
 
 
 def check_tools(tools: Sequence[Tool]) -> None:
-    """Raises InvalidRequest for tools that cannot be told apart, or whose arguments are no object."""
+    """Raises InvalidRequest for tools of the same name, or whose arguments are no object."""
     names = [tool.name for tool in tools]
     for tool in tools:
         if names.count(tool.name) > 1:

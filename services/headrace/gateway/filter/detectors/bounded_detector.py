@@ -10,7 +10,7 @@ from headrace.gateway.filter.detectors.finding import Finding
 
 class BoundedDetector:
     """Detector of what an expression matches, as far as a match is no longer than a bound: as much text is held back,
-    because what may grow into a match cannot be told."""
+    because any of it may still grow into a match."""
 
     def __init__(self, name: str, expression: str, longest: int) -> None:
         """`longest`: most characters of a match. Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""Finding by regular expressions of our own: all are bounded in length, so that searching takes linear time."""
+"""Finding by our own regular expressions: all are bounded in length, so that searching takes linear time."""
 
 import re
 from bisect import bisect_left
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 Check = Callable[[str], int]
 """Returns the length of the finding at the beginning of what the expression matched; 0: there is none."""
 SHORT_LENGTH = 4096
-"""Characters up to which the expression searches by itself. In longer texts it is tried where a finding is likely:
-texts can be made in which it matches everywhere and every check fails."""
+"""Characters up to which the expression searches alone. In longer texts it is tried where a finding is likely: texts
+can be made in which it matches everywhere and every check fails."""
 
 
 class PatternDetector:
-    """Detector of what an expression matches where no word goes on."""
+    """Detector of matches of an expression that do not begin inside a word."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 """Characters of an IBAN, by country (ISO 13616)."""
 _NO_WORD_BEFORE = r"(?![^\W_])"
-"""End of a tail, which is read backward, that no word goes on before."""
+"""End of a tail, which is read backward, that no word continues before."""
 _NOT_ALPHANUMERIC = re.compile(r"[^0-9A-Z]")
 _MIN_PHONE_DIGITS = 8
 """Digits of a telephone number with the code of its country (ITU-T E.164)."""

@@ -46,7 +46,7 @@ class Inboxes:
                 del self._by_worker[inbox.worker_id]
 
     def find(self, delta: TokenDelta) -> Inbox | None:
-        """Returns the inbox that a delta belongs to, or None if nobody waits for its attempt."""
+        """Returns the inbox that a delta belongs to, or None if its attempt has no reader."""
         inbox = self._inboxes.get(delta.request_id)
         return inbox if inbox is not None and inbox.attempt == delta.attempt else None
 

@@ -85,7 +85,7 @@ class _Inflated(io.RawIOBase):
         return 0
 
     def _next_member(self) -> None:
-        """Goes on with what follows the end of a member, as gzip allows."""
+        """Continues after the end of a member, as gzip allows."""
         rest = self._inflater.unused_data
         if self._inflater.eof and rest:
             self._members_left -= 1

@@ -9,7 +9,7 @@ class Candidate:
 
     worker_id: str
     load: int
-    """Requests that it held or that were on their way to it."""
+    """Requests that it held or that were in flight to it."""
     held_block_count: int
     """Leading KV blocks of the prompt that it held."""
     first_token_seconds: float

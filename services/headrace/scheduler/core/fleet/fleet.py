@@ -104,7 +104,7 @@ class Fleet:
                     heapq.heapify(heap)
 
     def add_load(self, count: int) -> None:
-        """Counts requests that are on their way to a worker, or no longer are."""
+        """Counts requests that are in flight to a worker, or no longer are."""
         self._load += count
 
     def least_loaded(self, adapter: str, count: int) -> Iterator[Worker]:
@@ -128,7 +128,7 @@ class Fleet:
         return any(worker.has_adapter(adapter) for worker in self.workers.values())
 
     def hears(self, worker: Worker, now: float) -> bool:
-        """Whether a worker gave a sign of life lately."""
+        """Whether a worker reported lately."""
         return now - max(worker.last_heard, self._heard_from) <= SILENCE_SECONDS
 
     def forgive_silence(self, now: float) -> None:
@@ -136,7 +136,7 @@ class Fleet:
         self._heard_from = now
 
     def look_around(self, now: float) -> bool:
-        """Forgets workers that were silent for long, and returns whether any other is heard. Costs O(workers)."""
+        """Forgets workers that were silent for long, and returns whether any other is alive. Costs O(workers)."""
         for worker_id in [name for name, worker in self.workers.items() if now - worker.last_heard > FORGET_SECONDS]:
             self._remove(worker_id)
         silent = [worker for worker in self.workers.values() if not self.hears(worker, now)]
@@ -163,7 +163,7 @@ class Fleet:
         return heaps
 
     def keep_adapters(self, names: Collection[str]) -> None:
-        """Drops the index of every adapter that nobody asks for at the moment."""
+        """Drops the index of every adapter that no request uses at the moment."""
         self._heaps = {name: heaps for name, heaps in self._heaps.items() if not name or name in names}
 
     def _remove(self, worker_id: str) -> None:

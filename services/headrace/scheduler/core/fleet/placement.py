@@ -29,9 +29,9 @@ class Choice:
 
 def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> Choice | None:
     """Picks the cheapest worker that meets the time when the first token is due; of equal ones, or if none meets it,
-    the one that gives the first token soonest. None where nobody has room.
+    the one that gives the first token soonest. None where no worker has room.
 
-    `token_limit`: most prompt tokens that may wait on one worker. `spares`: see `Worker.has_room`.
+    `token_limit`: maximum number of prompt tokens that may wait on one worker. `spares`: see `Worker.has_room`.
     """
     scored: list[tuple[Worker, Candidate]] = []
     for worker in _candidates(ticket, fleet):

@@ -32,7 +32,7 @@ class _Cost:
     first_token: float
     """Time until its last token is computed, or has come."""
     waits: float
-    """Sum over all requests that wait for it: its own, and those that it holds up."""
+    """Sum over all requests that wait for it: its own, and the ones that it delays."""
 
 
 def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill:

@@ -57,7 +57,7 @@ class WorkerReport:
     fence: int = 0
     """Largest fencing number that the worker has seen."""
     is_prefill: bool = False
-    """Whether it computes prompts for others, and runs whole requests only where nobody else does."""
+    """Whether it computes prompts for others, and runs whole requests only where no other worker does."""
     block_layout: str = ""
     """Digest of all that must agree for KV blocks to travel. Empty: the worker exchanges none."""
     block_bytes: int = 0
@@ -79,7 +79,7 @@ class Worker:
     stamp: int = 0
     """Grows whenever the worker's place among the others may have changed."""
     sent: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Blocks and prompt tokens of tickets on their way to it, which its report does not count yet."""
+    """Blocks and prompt tokens of tickets in flight to it, which its report does not count yet."""
     sent_block_count: int = 0
     sent_token_count: int = 0
     lent_token_count: int = 0
@@ -91,7 +91,7 @@ class Worker:
 
     @property
     def load(self) -> int:
-        """Requests that it holds, and those on their way to it."""
+        """Requests that it holds, and those in flight to it."""
         return self.report.open_count + len(self.sent)
 
     @property
@@ -159,7 +159,7 @@ class Worker:
         return now - self.last_progress > patience
 
     def send(self, ticket: Ticket) -> None:
-        """Counts a ticket as on its way."""
+        """Counts a ticket as in flight."""
         blocks = self.blocks_for(ticket)
         self.sent[ticket.key] = (blocks, ticket.prompt_token_count)
         self.sent_block_count += blocks

@@ -20,7 +20,7 @@ class _TenantLine:
 
 class FairLine:
     """Heap of tenants over heaps of tickets. Tickets that left are dropped when they come to the top, and all at once
-    when they outnumber those that wait: every operation costs amortized O(log n)."""
+    when they outnumber the waiting ones: every operation costs amortized O(log n)."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts

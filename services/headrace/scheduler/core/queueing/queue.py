@@ -17,7 +17,7 @@ _Lane = dict[Urgency, FairLine]
 class ModelQueue:
     """Lines by adapter and class. A more urgent class goes first; of one class, the tenant served least (see FairLine).
 
-    Whoever has waited for longer than `starvation_seconds` gets every fourth turn, whatever its class.
+    A ticket that has waited for longer than `starvation_seconds` gets every fourth turn, whatever its class.
     """
 
     def __init__(self, accounts: Accounts, starvation_seconds: float) -> None:

@@ -22,7 +22,7 @@ class Ticket:
     prompt_token_count: int
     """Tokens to compute before the next one comes: the prompt and what earlier attempts delivered."""
     max_token_count: int
-    """Most tokens that may still come."""
+    """Maximum number of tokens still to be generated."""
     urgency: Urgency = Urgency.DEFAULT
     weight: float = 1.0
     """Share of the tenant against others."""

@@ -7,15 +7,15 @@ class Urgency(enum.IntEnum):
     """Urgency of a request. A smaller number goes first."""
 
     RESUMED = 0
-    """The request had a place and lost it: somebody is reading it already, whatever its class was."""
+    """The request had a place and lost it: a client is reading it already, whatever its class was."""
     REALTIME = 1
-    """Somebody is waiting in real time, such as a voice agent."""
+    """The client waits in real time, such as a voice agent."""
     INTERACTIVE = 2
-    """Somebody is reading along."""
+    """A user is reading along."""
     DEFAULT = 3
     """The request names no class."""
     BATCH = 4
-    """Nobody is waiting."""
+    """No client is waiting."""
 
 
 FIRST_TOKEN_SECONDS = {Urgency.REALTIME: 0.1, Urgency.INTERACTIVE: 2.0}

@@ -1,4 +1,4 @@
-"""Fields of other servers that constrain the output, or score it: what is not honored is refused by name, because an
+"""Fields of other servers that constrain the output, or score it: unsupported ones are refused by name, because an
 answer without them looks as if it had kept to them."""
 
 from typing import Any

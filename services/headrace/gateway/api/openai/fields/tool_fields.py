@@ -26,7 +26,7 @@ class FunctionDefinition(BaseModel):
     parameters: dict[str, Any] | None = None
     """JSON schema of the arguments. Unset means that there are none."""
     strict: bool | None = None
-    """Whether every keyword of the schema must be followed. Otherwise those that cannot be are hints."""
+    """Whether every keyword of the schema must be followed. Otherwise keywords that cannot be are hints."""
 
 
 class FunctionTool(BaseModel):

@@ -6,7 +6,7 @@ from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.api.openai.responses.event_log import EventLog
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Most bytes of all logs. Beyond that, closed logs are forgotten, oldest first."""
+"""Maximum bytes of all logs. Beyond that, closed logs are forgotten, oldest first."""
 
 
 class EventLogs:

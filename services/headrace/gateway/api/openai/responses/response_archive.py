@@ -15,7 +15,8 @@ from headrace.service_clients.cache import CacheClient
 LIFETIME_SECONDS = 24 * 3600.0
 """Time for which a response is kept, unless newer ones need the room before."""
 TIMEOUT_SECONDS = 5.0
-"""Time for the cache to answer. A busy machine may take a second, and what is not stored then cannot be continued."""
+"""Time for the cache to answer. A busy machine may take a second, and a response that is not stored cannot be
+continued."""
 SIGN_OF_LIFE_SECONDS = 15.0
 """Time for which a response in the background counts as running after its gateway last said so."""
 _DELETED = b"null"

@@ -83,7 +83,7 @@ class ResponseEvents:
         yield self._event("response.failed", response=self.response)
 
     def answer(self) -> Message:
-        """Returns the output as a message, for a conversation that goes on."""
+        """Returns the output as a message, for a conversation that continues."""
         texts = {kind: [block.text for block in self._blocks.all if block.kind is kind] for kind in BlockKind}
         return Message(
             "assistant",

@@ -1,4 +1,4 @@
-"""Tools of requests of the Responses API: functions, alone and in namespaces, and those that only OpenAI runs."""
+"""Tools of requests of the Responses API: functions, alone and in namespaces, and tools that only OpenAI runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from headrace.gateway.api.openai.fields.tool_fields import MAX_NAME_LENGTH, MAX_
 from headrace.gateway.chat.tools.tool import Tool
 
 MOST_TIMES = 16
-"""Most times that the items of a request may add as many tools as it may have."""
+"""Maximum number of times that the items of a request may add as many tools as it may have."""
 _SEPARATOR = "__"
 _FUNCTION, _NAMESPACE = "function", "namespace"
 _ITEMS_WITH_TOOLS = frozenset({"additional_tools", "tool_search_output"})

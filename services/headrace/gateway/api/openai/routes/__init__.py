@@ -1,1 +1,1 @@
-"""Endpoints of the API of OpenAI, and of those that other servers added to it."""
+"""Endpoints of the API of OpenAI, and ones that other servers added to it."""

@@ -271,7 +271,7 @@ class ResponseRoutes:
             ):
                 async for event in events:
                     created.note(event)
-        except Exception as error:  # noqa: BLE001 - whoever asks for the response learns of it
+        except Exception as error:  # noqa: BLE001 - clients that ask for the response learn of it
             if not isinstance(error, HeadraceError):
                 _log.exception("unexpected failure in a background response")
             for event in created.events.fail(error_body(error)):

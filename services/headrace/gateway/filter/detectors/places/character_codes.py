@@ -53,18 +53,18 @@ def begins_word(codes: Codes) -> Mask:
 
 
 def that_begin_words(codes: Codes, places: Places) -> Places:
-    """Returns those of some places that are not inside a word."""
+    """Returns the ones of some places that are not inside a word."""
     inside = alphanumeric(codes.take(places)) & alphanumeric(codes.take(np.maximum(places, 1) - 1)) & (places > 0)
     return marked(places, ~inside)
 
 
 def marked(places: Places, mask: Mask) -> Places:
-    """Returns those of some places that are marked, in a third of the time of `places[mask]`."""
+    """Returns the marked ones of some places, in a third of the time of `places[mask]`."""
     return places.take(np.flatnonzero(mask))
 
 
 def ahead(mask: Mask, distance: int) -> Mask:
-    """Returns what `mask` says of the character `distance` further on; False beyond the end."""
+    """Returns the value of `mask` for the character `distance` further on; False beyond the end."""
     moved, kept = np.empty_like(mask), max(0, len(mask) - distance)
     moved[:kept] = mask[distance:]
     moved[kept:] = False

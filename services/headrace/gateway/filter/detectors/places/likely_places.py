@@ -7,7 +7,7 @@ from headrace.gateway.filter.detectors.places.character_codes import Codes, Plac
 FindPlaces = Callable[[Codes], Places]
 """Returns the places at which a finding may begin, from the left."""
 SLICE = 48 * 1024
-"""Characters that are searched at once: what is computed of them stays in a cache of the processor."""
+"""Characters that are searched at once: their intermediate results stay in a cache of the processor."""
 _BEFORE, _BEHIND = 128, 640
 """Characters around a slice on which it may depend whether a finding begins inside."""
 

@@ -27,7 +27,7 @@ class MarkedText:
 
 
 def _marks(text: str) -> Mask:
-    """Returns for each character, and for the end, whether a mark stands before it: unless it goes on with a word."""
+    """Returns for each character, and for the end, whether a mark stands before it: unless it continues a word."""
     inside = alphanumeric(codes_of(text))
     marks = np.ones(len(text) + 1, np.bool_)
     marks[1:-1] = ~(inside[:-1] & inside[1:])

@@ -16,7 +16,7 @@ from headrace.gateway.filter.detectors.places.character_codes import (
 )
 
 _MOST_INNER = 60
-"""Most characters between the first digits of a number and its last."""
+"""Maximum number of characters between the first digits of a number and its last."""
 
 
 def phone_places(codes: Codes, least_digits: int, least_local_digits: int) -> Places:

@@ -21,7 +21,7 @@ _AWS_LENGTH = 20
 
 _PEM_BEGIN, _PEM_END = b"-----BEGIN ", b"PRIVATE KEY-----"
 _MOST_PEM = 30
-"""Most characters between the two."""
+"""Maximum number of characters between the two."""
 
 
 def secret_places(codes: Codes) -> Places:
