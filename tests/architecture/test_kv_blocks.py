@@ -1,11 +1,11 @@
-"""KV blocks have one home in an engine, and their names one beside it."""
+"""KV blocks have one home in an engine, their names one beside it, and places to fetch them from one in a worker."""
 
 import ast
 import re
 from pathlib import Path
 
-HOMES = ("libs/headrace/kv/", "libs/headrace/engine/kv/")
-"""Rooms of the names of blocks, and of the blocks of an engine."""
+HOMES = ("libs/headrace/kv/", "libs/headrace/engine/kv/", "services/headrace/worker/transfer/fetching/")
+"""Rooms of the names of blocks, of the blocks of an engine, and of the places that blocks come from."""
 KEEPERS = re.compile(r"Block(Pool|Leases?|Store|Exchange|Source|Hash|Change)s?|CachedBlocks")
 """Classes that say which blocks there are, who holds them, or what is in them."""
 HASHES = re.compile(r"(hash_blocks|extend_hashes|root_hash)$")

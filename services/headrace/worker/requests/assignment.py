@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.contract.request import EngineRequest
-from headrace.worker.transfer.prefill_source import PrefillSource
+from headrace.worker.transfer.fetching.prefill_source import PrefillSource
 
 
 @dataclass(frozen=True, slots=True)

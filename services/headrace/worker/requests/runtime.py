@@ -33,7 +33,7 @@ from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.transfer.block_exports import BlockExports
-from headrace.worker.transfer.block_fetcher import BlockFetcher
+from headrace.worker.transfer.fetching.block_fetcher import BlockFetcher
 from headrace.worker.transfer.prefill_order import PrefillOrder
 from headrace.worker.transfer.transfer_status import TransferStatus
 from headrace.worker.transfer.worker_role import WorkerRole

@@ -15,7 +15,7 @@ from headrace.v1 import generation_pb2 as pb
 from headrace.v1 import worker_pb2
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import Frame, SessionDelta, Timings
-from headrace.worker.transfer.prefill_source import PrefillSource
+from headrace.worker.transfer.fetching.prefill_source import PrefillSource
 from headrace.worker.transfer.translation import URGENCIES
 
 NEUTRAL = SamplingParams()

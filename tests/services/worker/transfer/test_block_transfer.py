@@ -33,7 +33,8 @@ from headrace.worker.requests.translation import to_assignments, to_frame
 from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
-from headrace.worker.transfer import block_exports, block_fetcher
+from headrace.worker.transfer import block_exports
+from headrace.worker.transfer.fetching import peer_source
 from headrace.worker.transfer.worker_role import WorkerRole
 
 pytestmark = pytest.mark.anyio
@@ -191,7 +192,7 @@ async def test_tokens_are_equal_when_the_transfer_is_cut_at_20_random_points(pai
 async def test_a_cut_transfer_that_is_not_resumed_is_computed_here_from_where_it_was(
     pair: tuple[Worker, Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_fetcher, "RESUME_COUNT", 0)
+    monkeypatch.setattr(peer_source, "RESUME_COUNT", 0)
     source, target = pair
     expected, _ = await target.run(salt="alone")
     async with CuttingProxy(source.address, [4 * source.runtime.exchanged.block_bytes]) as proxy:

@@ -1,0 +1,13 @@
+"""KV blocks that this engine has already."""
+
+from headrace.worker.transfer.fetching.block_search import BlockSearch
+
+
+class PoolSource:
+    """The prefix cache of the engine that wants the blocks."""
+
+    name = "prefix cache"
+
+    async def find(self, search: BlockSearch) -> None:
+        """Leases the blocks where they are. See `BlockSource`."""
+        await search.lease_cached()
