@@ -66,5 +66,5 @@ def _check_address(host: str, error: Exception) -> None:
     """Raises ConfigError if it is the address that `error` is about, and not the port."""
     if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
         raise ConfigError(
-            f"{host} is no address of this machine: give one of its own, or 0.0.0.0 for all", param="host"
+            f"{host} is not an address of this machine: give one that is, or 0.0.0.0 for all", param="host"
         ) from None
