@@ -23,7 +23,7 @@ FILE = Path("build/file_times.json")
 ROW_COUNT = 15
 PROCESSOR_SECONDS = "processor_seconds"
 """Name of the property that a test's last report carries to the process that adds up."""
-LEAST_FILES = 100
+MIN_FILES = 100
 """A run of fewer files, such as those of one folder, is not measured against bounds for whole runs."""
 
 
@@ -43,7 +43,7 @@ class FileTimes:
         )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if len(self._seconds) < LEAST_FILES:
+        if len(self._seconds) < MIN_FILES:
             return
         bounds = read_bounds(self._root)
         self.write()

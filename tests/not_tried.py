@@ -13,7 +13,7 @@ from rich.table import Table
 
 SEPARATOR = "; to run it: "
 PREFIX = "Skipped: "
-LEAST_WIDTH = 100
+MIN_WIDTH = 100
 """Logs that are not terminals say 80."""
 
 
@@ -61,7 +61,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_sep("=", "Not tried here: nothing was skipped")
         return
     terminalreporter.write_sep("=", "Not tried here")
-    width = max(LEAST_WIDTH, terminalreporter._tw.fullwidth)
+    width = max(MIN_WIDTH, terminalreporter._tw.fullwidth)
     console = Console(width=width, color_system=None, markup=False, highlight=False)
     with console.capture() as capture:
         console.print(make_table(skips))

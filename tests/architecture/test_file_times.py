@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.file_times import (
-    LEAST_FILES,
+    MIN_FILES,
     PROCESSOR_SECONDS,
     USUAL,
     FileTimes,
@@ -19,7 +19,7 @@ from tests.file_times import (
 )
 
 BOUNDS = {USUAL: 10.0, "tests/b.py": 30.0}
-MOST_BOUNDS = 60
+MAX_BOUNDS = 60
 
 
 def test_a_file_is_measured_against_its_own_bound_or_the_usual_one() -> None:
@@ -38,7 +38,7 @@ def test_the_table_has_the_slowest_and_all_that_are_late() -> None:
 
 def test_steps_of_a_test_add_up_to_its_file(tmp_path: Path) -> None:
     times = FileTimes(tmp_path)
-    for name in (*(f"tests/{number}.py" for number in range(LEAST_FILES)), "tests/0.py"):
+    for name in (*(f"tests/{number}.py" for number in range(MIN_FILES)), "tests/0.py"):
         for when in ("setup", "call", "teardown"):
             report = pytest.TestReport(f"{name}::test_x", (name, 1, "test_x"), {}, "passed", None, when, duration=0.5)
             report.user_properties += [(PROCESSOR_SECONDS, 0.5)] if when == "teardown" else []
@@ -58,5 +58,5 @@ def test_processor_time_includes_processes_that_were_waited_for() -> None:
 def test_bounds_are_of_files_that_exist(root: Path) -> None:
     bounds = read_bounds(root)
     assert [name for name in bounds if name != USUAL and not (root / name).is_file()] == []
-    assert len(bounds) < MOST_BOUNDS
+    assert len(bounds) < MAX_BOUNDS
     assert all(bound >= bounds[USUAL] for bound in bounds.values())

@@ -84,3 +84,34 @@ def test_a_name_of_a_class_means_one_thing(root: Path) -> None:
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert {name: found for name, found in twice.items() if name not in shared} == {}
     assert shared <= twice.keys(), "the list names classes that stand once"
+
+
+BOUND = re.compile(r"_?(MOST|LEAST|LONGEST|SHORTEST|LARGEST|SMALLEST|HIGHEST|LOWEST)(_[A-Z0-9_]+)?")
+"""Constants that would be MAX_… or MIN_…."""
+HASHED = "libs/headrace/engine/kernels/"
+"""Room whose sources are hashed by the record of emulated tests, and renamed when they change for another reason."""
+
+
+def bounds_of(source: str) -> list[str]:
+    """Lists constants of a module that name a bound by another word than MAX and MIN."""
+    targets = [
+        part.id
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for part in ast.walk(target)
+        if isinstance(part, ast.Name)
+    ]
+    return [name for name in targets if BOUND.fullmatch(name)]
+
+
+def test_bounds_are_called_max_and_min(root: Path) -> None:
+    assert bounds_of("MOST, B = 1, 2\n_LEAST_WIDTH: int = 3\nMAX_ROWS = 4\n") == ["MOST", "_LEAST_WIDTH"]
+    found = {
+        place: names
+        for top in ("libs", "services")
+        for path in sorted((root / top / "headrace").rglob("*.py"))
+        if not (place := path.relative_to(root).as_posix()).startswith(HASHED)
+        if (names := bounds_of(path.read_text()))
+    }
+    assert found == {}

@@ -25,7 +25,7 @@ from tests.harness.running_platform import RunningPlatform, running_platform
 
 KINDS = {"together": ["--replicas", "2"], "apart": ["--prefill-workers", "1"]}
 STREAM_COUNT, PROMPT_COUNT, SENTENCE_COUNT = 2, 8, 60
-LEAST_TOKENS = 256
+MIN_TOKENS = 256
 TIMEOUT = 120.0
 MODEL = "headrace-demo"
 FOUND = "headrace_prefix_cache_hits_total"
@@ -79,7 +79,7 @@ def measure(round_count: int, folder: Path) -> tuple[dict[str, dict[str, list[fl
     """Figures of each kind, one per round: quantiles of gaps, and the median first token of long prompts, in ms;
     and the prompt tokens in each round that were not computed where they were answered."""
     config = folder / "headrace.toml"
-    config.write_text(f"[scheduler]\nleast_transfer_token_count = {LEAST_TOKENS}\n\n[worker]\nspeculation = 'off'\n")
+    config.write_text(f"[scheduler]\nleast_transfer_token_count = {MIN_TOKENS}\n\n[worker]\nspeculation = 'off'\n")
     figures: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
     found_counts: dict[str, list[int]] = {kind: [] for kind in KINDS}
     with contextlib.ExitStack() as stack:

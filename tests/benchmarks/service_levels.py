@@ -47,7 +47,7 @@ RUNNING = 16
 DEADLINE_MS = 120_000
 OK = 200
 BUSY = (429, 503)
-MOST_TRIES = 50
+MAX_TRIES = 50
 
 
 @dataclass
@@ -201,7 +201,7 @@ async def measure_overload(url: str, gateway_pid: int) -> dict[str, float]:
 async def _insist(url: str, chance: random.Random) -> list[Outcome]:
     """Sends a request until it is served, each time when told to come back."""
     answers = [await send(url, chance, 32, 32)]
-    while answers[-1].status in BUSY and len(answers) < MOST_TRIES:
+    while answers[-1].status in BUSY and len(answers) < MAX_TRIES:
         await asyncio.sleep(answers[-1].retry_after or 1.0)
         answers.append(await send(url, chance, 32, 32))
     return answers

@@ -27,9 +27,9 @@ from headrace.v1 import inference_pb2 as pb
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 pytestmark = pytest.mark.alone
-LONGEST_WAIT = 0.25
+MAX_WAIT = 0.25
 STEP_SECONDS = 0.01
-MOST_MEMORY = 300 * 2**20
+MAX_MEMORY = 300 * 2**20
 TRIES = 4
 LAST_EVENTS = ("error", "response.completed", "response.incomplete", "response.failed")
 
@@ -64,12 +64,12 @@ class Walk:
         for _ in range(TRIES):
             send()
             waits.append(self._other.longest_wait())
-            if waits[-1] <= LONGEST_WAIT + self._usual:
+            if waits[-1] <= MAX_WAIT + self._usual:
                 break
         else:
             self._late[name] = min(waits)
         memory = self._gateway.memory_info().rss
-        if memory > MOST_MEMORY:
+        if memory > MAX_MEMORY:
             self._large[name] = memory
 
     def check(self) -> None:

@@ -12,7 +12,7 @@ from tests.harness.running_platform import RunningPlatform, running_platform
 MODEL = "headrace-demo"
 TIMEOUT = 60.0
 PROMPT_COUNT = 6
-LEAST = 128
+MIN = 128
 STEP_SECONDS = 0.008
 
 
@@ -48,7 +48,7 @@ def stream(platform: RunningPlatform, began: threading.Event, ending: threading.
 def test_prompts_computed_apart_give_the_same_text(tmp_path: Path, demo_platform: RunningPlatform) -> None:
     config = tmp_path / "headrace.toml"
     pace = hold_back(tmp_path / "failpoints", ["worker-0"], STEP_SECONDS)
-    config.write_text(f"[scheduler]\nleast_transfer_token_count = {LEAST}\n{pace}")
+    config.write_text(f"[scheduler]\nleast_transfer_token_count = {MIN}\n{pace}")
     expected = [ask(demo_platform, number)[0] for number in range(PROMPT_COUNT + 1)]
     arguments = ["--prefill-workers", "1", "--config", str(config)]
     with running_platform(tmp_path / "state", arguments) as platform:
@@ -66,6 +66,6 @@ def test_prompts_computed_apart_give_the_same_text(tmp_path: Path, demo_platform
             for reader in readers:
                 reader.join(TIMEOUT)
         assert [text for text, _ in answers] == expected[:PROMPT_COUNT]
-        assert max(cached for _, cached in answers) > LEAST, "some prompt came from the prefill worker"
+        assert max(cached for _, cached in answers) > MIN, "some prompt came from the prefill worker"
         platform.kill("worker-1")
         assert ask(platform, PROMPT_COUNT)[0] == expected[PROMPT_COUNT]

@@ -6,7 +6,7 @@ from typing import Any
 import schemathesis
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-MOST_TOKENS = 4
+MAX_TOKENS = 4
 _LIBRARY_WORDS = re.compile(r"input should|pydantic|extra inputs|validation error|traceback", re.IGNORECASE)
 
 
@@ -16,8 +16,8 @@ def map_body(context: Any, body: Any) -> Any:
     if isinstance(body, dict) and isinstance(body.get("model"), str):
         body["model"] = "headrace-demo"
         for name in LIMITS:
-            if isinstance(body.get(name), int) and body[name] > MOST_TOKENS:
-                body[name] = MOST_TOKENS
+            if isinstance(body.get(name), int) and body[name] > MAX_TOKENS:
+                body[name] = MAX_TOKENS
     return body
 
 

@@ -5,7 +5,7 @@ import random
 import socket
 from pathlib import Path
 
-LOWEST_PORT, USUAL_EPHEMERAL_PORT = 15_000, 32_768
+MIN_PORT, USUAL_EPHEMERAL_PORT = 15_000, 32_768
 EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 TRIES = 1_000
 
@@ -16,11 +16,11 @@ def free_ports(count: int) -> list[int]:
     and stays taken for a minute after a connection has ended."""
     end = _first_ephemeral_port()
     for _ in range(TRIES):
-        first = random.randrange(LOWEST_PORT, end - count)
+        first = random.randrange(MIN_PORT, end - count)
         ports = list(range(first, first + count))
         if all(map(_is_free, ports)):
             return ports
-    raise AssertionError(f"found no {count} free ports in a row between {LOWEST_PORT} and {end}")
+    raise AssertionError(f"found no {count} free ports in a row between {MIN_PORT} and {end}")
 
 
 def _is_free(port: int) -> bool:
@@ -34,5 +34,5 @@ def _first_ephemeral_port() -> int:
     """Returns the lowest port that the system gives away by itself, where ports below it are left to choose from."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         lowest = int(EPHEMERAL_PORTS.read_text().split()[0])
-        return lowest if lowest > LOWEST_PORT else USUAL_EPHEMERAL_PORT
+        return lowest if lowest > MIN_PORT else USUAL_EPHEMERAL_PORT
     return USUAL_EPHEMERAL_PORT

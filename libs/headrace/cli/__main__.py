@@ -21,7 +21,7 @@ COMMANDS = {
     "chat": ("chat:chat", "Talks to a model in the terminal."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
     "top": ("top:top", "Watches a running platform: services, models, load."),
-    "logs": ("service_logs:logs", "Shows what the services wrote."),
+    "logs": ("service_logs:logs", "Shows the logs of the services."),
     "models": ("model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("certs:certs", "Makes certificates for the services."),

@@ -23,7 +23,7 @@ from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connect
 PARTING_SECONDS = 1.0
 """Grace period for the platform's own timeout error to arrive."""
 CONNECT_SECONDS = 10.0
-MOST_CONNECTIONS = 1000
+MAX_CONNECTIONS = 1000
 OK = 200
 
 
@@ -37,7 +37,7 @@ class HttpTransport:
             base_url=address,
             headers={"authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=MOST_CONNECTIONS),
+            limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
             **connection_options(address, authority),
         )
 

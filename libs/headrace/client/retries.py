@@ -10,7 +10,7 @@ from headrace.errors import HeadraceError, Overloaded, Unavailable
 
 SHOULD_RETRY = "should_retry"
 """Name, among the details of an error, of the platform's own verdict: true or false."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 8.0
 """Seconds before the first retry, which double with each, where the platform names none."""
 T = TypeVar("T")
 
@@ -44,5 +44,5 @@ def pause_after(error: HeadraceError, number: int) -> float | None:
         return error.retry_after
     if word == "true" or isinstance(error, Overloaded | Unavailable):
         # Spread, so that clients which failed together do not come back together.
-        return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2**number)) * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
+        return float(min(MAX_PAUSE, FIRST_PAUSE * 2**number)) * random.uniform(0.75, 1.0)  # noqa: S311 - no secret
     return None

@@ -15,7 +15,7 @@ from headrace.gguf_text.gguf_tensor import GgufTensor
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-MOST_DIMENSIONS = 8
+MAX_DIMENSIONS = 8
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _TEXT, _ARRAY = 8, 9
 _NUMBERS = {
@@ -116,7 +116,7 @@ class GgufHeader:
     def _tensor(self) -> tuple[str, int, tuple[int, ...], int]:
         """Reads name, type, shape and offset of a tensor."""
         name, count = self._text(), self._number(_U32)
-        if count > MOST_DIMENSIONS:
+        if count > MAX_DIMENSIONS:
             raise ValueError(f"tensor {name} has {count} dimensions")
         sizes = [self._number(_U64) for _ in range(count)]
         return name, self._number(_U32), tuple(reversed(sizes)), self._number(_U64)

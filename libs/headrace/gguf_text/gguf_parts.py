@@ -10,7 +10,7 @@ from headrace.errors.tree import InvalidCheckpoint
 from headrace.gguf_text.gguf_header import GgufHeader
 
 _NAME = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 
 
 def read_parts(path: Path) -> list[tuple[Path, GgufHeader]]:
@@ -20,7 +20,7 @@ def read_parts(path: Path) -> list[tuple[Path, GgufHeader]]:
     count, number = _number(header, "split.count"), _number(header, "split.no")
     if count <= 1:
         return [(path, header)]
-    if count > MOST_PARTS or number >= count:
+    if count > MAX_PARTS or number >= count:
         raise InvalidCheckpoint(f"{path} says that it is part {number + 1} of {count}")
     paths = [_sibling(path, number, index, count) for index in range(count)]
     if missing := ", ".join(part.name for part in paths if not part.is_file()):

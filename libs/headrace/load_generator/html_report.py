@@ -9,9 +9,9 @@ from headrace.load_generator.saved_run import SavedRun
 from headrace.load_generator.stream_client import StreamRecord
 from headrace.load_generator.svg_chart import line_chart, timeline
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Requests that the timeline shows: the first ones."""
-MOST_POINTS = 400
+MAX_POINTS = 400
 BIN_COUNT = 60
 _STYLE = (
     ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;"
@@ -34,9 +34,9 @@ def html_report(run: SavedRun) -> str:
         _figure("Throughput", _throughput(run)),
         _figure("Requests in flight", _in_flight(run.records, run.seconds)),
     ]
-    shown = run.records[:MOST_ROWS]
+    shown = run.records[:MAX_ROWS]
     rows = [(record.start, record.token_times, record.end) for record in shown]
-    cut = f" (the first {MOST_ROWS} of {len(run.records)})" if len(run.records) > MOST_ROWS else ""
+    cut = f" (the first {MAX_ROWS} of {len(run.records)})" if len(run.records) > MAX_ROWS else ""
     title = f"{escape(str(run.summary['model']))}, {escape(run.created)}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>headrace bench: {title}</title>'
@@ -69,7 +69,7 @@ def _table(run: SavedRun) -> str:
 def _distribution(seconds: Sequence[float]) -> str:
     """Draws the share of values up to each: the empirical distribution function."""
     ordered = sorted(seconds)
-    step = max(1, math.ceil(len(ordered) / MOST_POINTS))
+    step = max(1, math.ceil(len(ordered) / MAX_POINTS))
     ranks = sorted({*range(0, len(ordered), step), len(ordered) - 1} - {-1})
     points = [(ordered[rank] * 1000, 100 * (rank + 1) / len(ordered)) for rank in ranks]
     return line_chart({"": points}, "ms", "% of values up to it")

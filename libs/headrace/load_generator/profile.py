@@ -8,7 +8,7 @@ from itertools import accumulate
 MAX_TOKEN_ID = 256
 """Number of token ids that prompts are drawn from: the first ones, which every vocabulary has."""
 FIRST_TOKEN_ID = 3
-MOST_TURNS = 8
+MAX_TURNS = 8
 ROOM = 0.98
 """Share of the model's length that the longest request is scaled to."""
 
@@ -119,7 +119,7 @@ def _drawn(profile: Profile, request_count: int, seed: int, scale: float) -> lis
 
 def _turn_count(generator: random.Random, mean: float) -> int:
     count = 1
-    while count < MOST_TURNS and generator.random() < 1 - 1 / mean:
+    while count < MAX_TURNS and generator.random() < 1 - 1 / mean:
         count += 1
     return count
 

@@ -13,12 +13,12 @@ Points = Sequence[tuple[float, float]]
 
 def line_chart(series: Mapping[str, Points], x_label: str, y_label: str) -> str:
     """Draws lines through points, each in its own color, from (0, 0) to the largest values."""
-    most_x = max((x for points in series.values() for x, _ in points), default=0) or 1.0
-    most_y = max((y for points in series.values() for _, y in points), default=0) or 1.0
-    parts = [_axes(most_x, most_y, x_label, y_label)]
+    max_x = max((x for points in series.values() for x, _ in points), default=0) or 1.0
+    max_y = max((y for points in series.values() for _, y in points), default=0) or 1.0
+    parts = [_axes(max_x, max_y, x_label, y_label)]
     for number, (name, points) in enumerate(series.items()):
         color = COLORS[number % len(COLORS)]
-        places = " ".join(f"{_x(x, most_x):.1f},{_y(y, most_y):.1f}" for x, y in points)
+        places = " ".join(f"{_x(x, max_x):.1f},{_y(y, max_y):.1f}" for x, y in points)
         parts.append(f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         row = TOP + 12 + 14 * number
         parts.append(f'<text x="{WIDTH - RIGHT}" y="{row}" text-anchor="end" fill="{color}">{escape(name)}</text>')
@@ -45,15 +45,15 @@ def timeline(rows: Sequence[tuple[float, Sequence[float], float]], seconds: floa
     return _svg(height, "events of each request by time", parts, WIDE)
 
 
-def _axes(most_x: float, most_y: float, x_label: str, y_label: str) -> str:
+def _axes(max_x: float, max_y: float, x_label: str, y_label: str) -> str:
     parts = []
     for tick in range(5):
-        x, y = _x(most_x * tick / 4, most_x), _y(most_y * tick / 4, most_y)
+        x, y = _x(max_x * tick / 4, max_x), _y(max_y * tick / 4, max_y)
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
             f'stroke-opacity="0.15"/><text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f'{_number(most_y * tick / 4)}</text><text x="{x:.1f}" y="{HEIGHT - 18}" text-anchor="middle">'
-            f"{_number(most_x * tick / 4)}</text>"
+            f'{_number(max_y * tick / 4)}</text><text x="{x:.1f}" y="{HEIGHT - 18}" text-anchor="middle">'
+            f"{_number(max_x * tick / 4)}</text>"
         )
     parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 4}" text-anchor="middle">{escape(x_label)}</text>')
     parts.append(

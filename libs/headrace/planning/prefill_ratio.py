@@ -6,7 +6,7 @@ from typing import Self
 
 from headrace.planning.deployment import Deployment
 
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 """Maximum number of workers of one kind in a reported ratio."""
 
 
@@ -31,10 +31,10 @@ class PrefillRatio:
 
     @property
     def workers(self) -> tuple[int, int]:
-        """Numbers of prefill and decode workers, each from 1 to MOST_WORKERS, closest to the ratio of their times."""
+        """Numbers of prefill and decode workers, each from 1 to MAX_WORKERS, closest to the ratio of their times."""
         wanted = self.prefill_seconds / self.decode_seconds
         if wanted <= 1:
-            found = Fraction(wanted).limit_denominator(MOST_WORKERS)
-            return (found.numerator, found.denominator) if found else (1, MOST_WORKERS)
-        found = Fraction(1 / wanted).limit_denominator(MOST_WORKERS)
-        return (found.denominator, found.numerator) if found else (MOST_WORKERS, 1)
+            found = Fraction(wanted).limit_denominator(MAX_WORKERS)
+            return (found.numerator, found.denominator) if found else (1, MAX_WORKERS)
+        found = Fraction(1 / wanted).limit_denominator(MAX_WORKERS)
+        return (found.denominator, found.numerator) if found else (MAX_WORKERS, 1)

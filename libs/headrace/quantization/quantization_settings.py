@@ -27,7 +27,7 @@ class QuantizationSettings:
 
     def __post_init__(self) -> None:
         if self.method == "awq" and (self.bits != 4 or self.symmetric):
-            raise ConfigError("AWQ has 4 bits and zero points of its own: leave out --bits 8 and --symmetric")
+            raise ConfigError("AWQ always has 4 bits and its own zero points: leave out --bits 8 and --symmetric")
         if self.group_size < self.per_word or self.group_size % self.per_word:
             raise ConfigError(
                 f"Groups of {self.group_size} do not fill whole words: take a multiple of {self.per_word}"

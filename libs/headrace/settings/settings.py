@@ -105,7 +105,7 @@ class SettingsLayer:
             case "file":
                 return f"file {self.place}"
             case _:
-                return "default of whoever started it"
+                return "default of the process that started it"
 
 
 def read_layers(

@@ -11,7 +11,7 @@ ANSWER_INTERVAL = 0.4
 """Seconds between an answer and the next question."""
 QUESTION_SECONDS = 1.0
 """Seconds that an answer may take; enforced by the asking side."""
-LONGEST_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
+MAX_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
 """Seconds of a question and its pause beyond which its outcome is ignored: this process, too, was kept from running."""
 
 
@@ -40,7 +40,7 @@ async def until_frozen(answers: Callable[[], Awaitable[bool]], pid: int, patienc
         else:
             await asyncio.sleep(ANSWER_INTERVAL / 4)
         now = time.monotonic()
-        if now - before > LONGEST_ROUND:
+        if now - before > MAX_ROUND:
             answered = min(now, answered + now - before)
         silent_seconds = now - answered
         if silent_seconds < patience.frozen_seconds:

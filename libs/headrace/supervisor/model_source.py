@@ -92,7 +92,7 @@ def _resolve_adapter(adapter: str, models: Sequence[str]) -> tuple[str, str, Pat
 def _check_adapter_names(adapters: Sequence[str], models: Sequence[str]) -> None:
     names = [*models, *adapters]
     if duplicate := next((name for name in adapters if names.count(name) > 1), None):
-        raise ConfigError(f"two models or adapters are called {duplicate!r}; give each a name of its own", param="lora")
+        raise ConfigError(f"two models or adapters are called {duplicate!r}; give each its own name", param="lora")
 
 
 def _find_adapter(source: str) -> Path:

@@ -38,7 +38,7 @@ ANSWERS_OF_SEVERAL = 8
 STOP_SECONDS = {"gateway": 6.0, "worker": 5.0}
 """Seconds that a service has to end: a gateway for its open requests, a worker for the processes that compute for it.
 All others have two."""
-LONGEST_START_SECONDS = 86400.0
+MAX_START_SECONDS = 86400.0
 """Maximum seconds of a start, with or without progress."""
 
 
@@ -161,7 +161,7 @@ class Platform:
         )
 
     async def _start_all(self) -> None:
-        deadline = Deadline.after(LONGEST_START_SECONDS)
+        deadline = Deadline.after(MAX_START_SECONDS)
         if self._nats is not None:
             self._add(self._nats_spec(self._nats))
             await self._processes["nats"].wait_ready(deadline)

@@ -7,7 +7,7 @@ from headrace.errors import AddressInUse, ConfigError
 from headrace.supervisor.lan_address import family_of, joined
 
 HOST = "127.0.0.1"
-HIGHEST_PORT = 65535
+MAX_PORT = 65535
 BACKLOG = 2048
 """Maximum number of connections that wait while no process accepts them."""
 
@@ -21,8 +21,8 @@ class PortReservation:
     """
 
     def __init__(self, port: int, purpose: str, listens: bool = False, host: str = HOST) -> None:
-        if not 0 <= port <= HIGHEST_PORT:
-            raise ConfigError(f"{port} is no port: give a number from 0 to {HIGHEST_PORT}", param=f"{purpose}-port")
+        if not 0 <= port <= MAX_PORT:
+            raise ConfigError(f"{port} is no port: give a number from 0 to {MAX_PORT}", param=f"{purpose}-port")
         if port:
             _refuse_if_in_use(host, port, purpose)
         self._socket = socket.socket(family_of(host), socket.SOCK_STREAM)
@@ -66,5 +66,5 @@ def _check_address(host: str, error: Exception) -> None:
     """Raises ConfigError if it is the address that `error` is about, and not the port."""
     if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
         raise ConfigError(
-            f"{host} is no address of this machine: give one of its own, or 0.0.0.0 for all", param="host"
+            f"{host} is not an address of this machine: give one that is, or 0.0.0.0 for all", param="host"
         ) from None

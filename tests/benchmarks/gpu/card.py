@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import torch
 
-from headrace.engine.triton.kernel_registry import LEAST_CAPABILITY, is_interpreted
+from headrace.engine.triton.kernel_registry import MIN_CAPABILITY, is_interpreted
 from headrace.planning.device_profile import DeviceProfile
 
 NEAR = 0.15
@@ -41,7 +41,7 @@ def find_missing() -> str:
     if not torch.cuda.is_available():
         return "torch sees no CUDA card: check nvidia-smi and the driver"
     capability = torch.cuda.get_device_capability()
-    if capability < LEAST_CAPABILITY:
+    if capability < MIN_CAPABILITY:
         return f"the card is sm_{capability[0]}{capability[1]}: the kernels need sm_80 or newer"
     return ""
 

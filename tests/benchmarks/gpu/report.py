@@ -10,7 +10,7 @@ from tests.benchmarks.gpu.generation import Generation
 from tests.benchmarks.gpu.product_contests import DEQUANTIZED
 from tests.benchmarks.gpu.product_contests import KIND as PRODUCTS
 
-from headrace.engine.triton.kernel_registry import MOST_TILED_ROWS
+from headrace.engine.triton.kernel_registry import MAX_TILED_ROWS
 from headrace.planning.device_profile import DeviceProfile
 
 GIB = 1 << 30
@@ -86,7 +86,7 @@ class Report:
         found = find_crossovers(self.figures, PRODUCTS, f"{OURS} ", DEQUANTIZED)
         if not found:
             return ""
-        kept = MOST_TILED_ROWS.get(self.card.capability)
+        kept = MAX_TILED_ROWS.get(self.card.capability)
         rows = [[each.contest, str(each.tiled_rows or "none"), str(each.other_rows or "none")] for each in found]
         now = "no limit" if kept is None else f"{kept} rows"
         return "\n".join(
@@ -95,7 +95,7 @@ class Report:
                 "",
                 *_table(("weight", "most rows at which tiles are faster", "rows from which cuBLAS is"), rows),
                 "",
-                f"`MOST_TILED_ROWS` of this card in `kernel_registry.py`: {now}. By these figures: {_advice(found)}.",
+                f"`MAX_TILED_ROWS` of this card in `kernel_registry.py`: {now}. By these figures: {_advice(found)}.",
             ]
         )
 

@@ -58,7 +58,7 @@ def test_each_figure_is_a_row_and_each_refusal_a_reason() -> None:
 def test_the_crossover_is_told_beside_the_constant() -> None:
     page = REPORT.page()
     assert f"| {SIZE} | 1 | 256 |" in page
-    assert "`MOST_TILED_ROWS` of this card in `kernel_registry.py`: 255 rows. By these figures: 1." in page
+    assert "`MAX_TILED_ROWS` of this card in `kernel_registry.py`: 255 rows. By these figures: 1." in page
     alone = replace(REPORT, figures=FIGURES[:2], card=replace(CARD, capability=(12, 0)))
     assert "`kernel_registry.py`: no limit. By these figures: tiles at any number of rows." in alone.page()
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.libs.planning.test_deployment import deployed
 
-from headrace.planning.prefill_ratio import MOST_WORKERS, PrefillRatio
+from headrace.planning.prefill_ratio import MAX_WORKERS, PrefillRatio
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_longer_prompts_want_more_prefill_workers_and_longer_outputs_fewer() -> 
     made = PrefillRatio.of(found, 2000, 300, 16)
     assert made is not None
     assert made.prefill_seconds == found.prefill_seconds(2000)
-    assert all(1 <= count <= MOST_WORKERS for count in made.workers)
+    assert all(1 <= count <= MAX_WORKERS for count in made.workers)
 
 
 def test_what_does_not_fit_has_none() -> None:

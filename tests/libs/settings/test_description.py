@@ -65,7 +65,7 @@ def test_values_and_origins(tmp_path: Path) -> None:
     assert told == {
         "folder": ("/x", "flag --folder"),
         "http_port": (2, "environment HEADRACE_GATEWAY_HTTP_PORT"),
-        "strict": (True, "default of whoever started it"),
+        "strict": (True, "default of the process that started it"),
         "addresses": (["b:1", "c:2"], f"file {file}"),
         "models": ({}, "default"),
         "password": ("", "default"),

@@ -123,7 +123,7 @@ def _numa(nodes: list[int]) -> Diagnosis:
         return Diagnosis(
             "NUMA", "note", f"{len(nodes)} nodes; models on the CPU are not interleaved: {error}; {remedy}"
         )
-    outcome = "are interleaved over them" if is_interleaved else "keep the memory policy that somebody chose"
+    outcome = "are interleaved over them" if is_interleaved else "keep the memory policy that is set already"
     return Diagnosis("NUMA", "ok", f"{len(nodes)} nodes; models on the CPU {outcome}")
 
 

@@ -89,7 +89,7 @@ async def _ask_all(addresses: list[str], request_id: str, opened: OpenChannel) -
     if not known:
         if any(isinstance(answer, Unauthenticated) for answer in answers):
             hint = f"set {CREDENTIAL_VARIABLE} to the one that the platform was started with"
-            raise Unauthenticated(f"the scheduler answers only who has the platform's credential: {hint}")
+            raise Unauthenticated(f"the scheduler answers only callers with the platform's credential: {hint}")
         hint = "if the platform uses certificates, name their folder with --certificates"
         raise Unavailable(f"no scheduler answers at {', '.join(addresses)}; {hint}")
     return sorted((entry for answer in known for entry in answer), key=lambda entry: -entry.age_seconds)

@@ -7,7 +7,7 @@ alone, whatever happened to the request before.
 
 SINK_COUNT = 16
 """Tokens at the beginning that are always kept."""
-LEAST_CONTEXT = 4 * SINK_COUNT
+MIN_CONTEXT = 4 * SINK_COUNT
 """Tokens of the shortest context in which this makes sense."""
 
 

@@ -11,7 +11,7 @@ from headrace.engine.checkpoints.families.registry import find_encoder_family
 from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
-SMALLEST_BUCKET_COUNT = 4
+MIN_BUCKET_COUNT = 4
 """Smallest number of buckets: on each side, one exact distance and one bucket for all others."""
 _ACTIVATIONS: dict[str, EncoderActivation] = {
     "gelu": "gelu",
@@ -85,7 +85,7 @@ def _check_sizes(config: EncoderConfig) -> None:
             raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}")
     if config.padding_id is not None and config.padding_id < 0:
         raise InvalidCheckpoint(f"config.json: pad_token_id is {config.padding_id}")
-    if config.bucket_count and config.bucket_count < SMALLEST_BUCKET_COUNT:
+    if config.bucket_count and config.bucket_count < MIN_BUCKET_COUNT:
         raise InvalidCheckpoint(f"config.json: relative_attention_num_buckets is {config.bucket_count}")
     if config.hidden_size % config.head_count:
         raise InvalidCheckpoint(

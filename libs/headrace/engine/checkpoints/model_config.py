@@ -16,7 +16,7 @@ from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 from headrace.folder_text.folder_ends import end_token_ids
 
-MOST = {
+MAX_SIZES = {
     "vocabulary_size": 1 << 24,
     "hidden_size": 1 << 18,
     "intermediate_size": 1 << 20,
@@ -86,7 +86,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
         eos_token_ids=_eos_token_ids(folder, raw),
         precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
         quantization=read_scheme(folder, raw),
-        windows=(None,) * min(int(raw["num_hidden_layers"]), MOST["layer_count"]),
+        windows=(None,) * min(int(raw["num_hidden_layers"]), MAX_SIZES["layer_count"]),
         attention_scale=head_size**-0.5,
     )
 
@@ -109,7 +109,7 @@ def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
 
 
 def _check_sizes(config: DecoderConfig) -> None:
-    for name, most in MOST.items():
+    for name, most in MAX_SIZES.items():
         size = getattr(config, name)
         if not 1 <= size <= most:
             raise InvalidCheckpoint(f"config.json: {name} is {size}, and may be from 1 to {most}")

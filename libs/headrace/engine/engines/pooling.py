@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.pooling import Pooling
 
-SMALLEST_LENGTH = 1e-12
+MIN_LENGTH = 1e-12
 """Smallest divisor: shorter vectors are divided by this instead of by their own length."""
 
 Floats = NDArray[np.float32]
@@ -26,4 +26,4 @@ def normalized(vector: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         # Not numpy.linalg.norm, which is a product of BLAS: its order depends on the processor.
         length = np.sqrt(np.add.reduce(numbers * numbers))
-        return np.array(numbers / max(length, SMALLEST_LENGTH), np.float32)
+        return np.array(numbers / max(length, MIN_LENGTH), np.float32)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_DIGITS, MOST_EXPONENT_DIGITS = 16, 2
-TAIL_BYTES = 2 * MOST_DIGITS + MOST_EXPONENT_DIGITS + 8
+MAX_DIGITS, MAX_EXPONENT_DIGITS = 16, 2
+TAIL_BYTES = 2 * MAX_DIGITS + MAX_EXPONENT_DIGITS + 8
 """Bytes that the longest number has, with what stands before it."""
 _NUMBER = re.compile(rb"(?:^|[\[{(:,= \n])-?(?P<whole>\d+)(?:\.(?P<part>\d*))?(?:[eE][+-]?(?P<exponent>\d*))?$")
 _DIGITS = b"0123456789"
@@ -57,6 +57,6 @@ def digits_left(tail: bytes) -> int | None:
     if match is None:
         return None
     if match["exponent"] is not None:
-        return max(0, MOST_EXPONENT_DIGITS - len(match["exponent"]))
+        return max(0, MAX_EXPONENT_DIGITS - len(match["exponent"]))
     digits = match["whole"] if match["part"] is None else match["part"]
-    return max(0, MOST_DIGITS - len(digits))
+    return max(0, MAX_DIGITS - len(digits))

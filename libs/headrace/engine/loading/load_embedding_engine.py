@@ -56,4 +56,6 @@ def _refuse_unsupported(folder: Path, settings: SentenceSettings) -> None:
     if settings.pooling not in (None, Pooling.LAST):
         raise Unsupported(f"pooling {settings.pooling.value} of a decoder is not supported: only lasttoken")
     if raw.get("is_causal") is False or raw.get("use_bidirectional_attention"):
-        raise Unsupported("a decoder whose tokens see those after them is not supported: only causal ones")
+        raise Unsupported(
+            "a decoder with bidirectional attention is not supported for embeddings: only causal ones are"
+        )

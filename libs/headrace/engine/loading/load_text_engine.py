@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from headrace.engine.batching.eviction import LEAST_CONTEXT
+from headrace.engine.batching.eviction import MIN_CONTEXT
 from headrace.engine.checkpoints.adapters.adapter_fingerprint import adapter_fingerprint
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
@@ -62,10 +62,8 @@ def _default_sampling(folder: Path, config: EngineConfig) -> SamplingParams:
 
 
 def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"]:
-    if config.long_context == "evict" and max_len < LEAST_CONTEXT:
-        raise ConfigError(
-            f"long_context is 'evict', but the context has {max_len} tokens: it must have {LEAST_CONTEXT}"
-        )
+    if config.long_context == "evict" and max_len < MIN_CONTEXT:
+        raise ConfigError(f"long_context is 'evict', but the context has {max_len} tokens: it must have {MIN_CONTEXT}")
     return config.long_context
 
 

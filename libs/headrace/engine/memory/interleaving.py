@@ -14,7 +14,7 @@ from headrace.engine.memory.numa_nodes import usable_nodes
 _log = logging.getLogger(__name__)
 _DEFAULT, _INTERLEAVE = 0, 3
 _WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
-_MOST_NODES = 1024
+_MAX_NODES = 1024
 _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType({"x86_64": (238, 239), "aarch64": (237, 236)})
 """Numbers of set_mempolicy and get_mempolicy, for which the C library has no functions."""
 
@@ -38,10 +38,10 @@ def interleave_over(nodes: Sequence[int]) -> bool:
     memory is interleaved now. Raises OSError where the system refuses."""
     mode = memory_mode()
     if mode == _DEFAULT:
-        mask = (ctypes.c_ulong * (_MOST_NODES // _WORD_BITS))()
+        mask = (ctypes.c_ulong * (_MAX_NODES // _WORD_BITS))()
         for node in nodes:
             mask[node // _WORD_BITS] |= 1 << node % _WORD_BITS
-        _call(0, ctypes.c_long(_INTERLEAVE), mask, ctypes.c_ulong(_MOST_NODES + 1))
+        _call(0, ctypes.c_long(_INTERLEAVE), mask, ctypes.c_ulong(_MAX_NODES + 1))
     return mode in (_DEFAULT, _INTERLEAVE)
 
 

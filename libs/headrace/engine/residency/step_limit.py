@@ -2,7 +2,7 @@
 
 GOOD_STEPS = 64
 """Steps that must go well before the budget doubles again."""
-MOST_FAILURES = 6
+MAX_FAILURES = 6
 """Steps in a row without enough memory after which requests are refused: smaller ones do not help."""
 
 
@@ -24,7 +24,7 @@ class StepLimit:
     @property
     def is_hopeless(self) -> bool:
         """Whether one step after the other failed."""
-        return self._failure_count > MOST_FAILURES
+        return self._failure_count > MAX_FAILURES
 
     def note_failure(self) -> None:
         """Halves the budget."""

@@ -4,12 +4,12 @@
 class Allowance:
     """An account in tokens: the time that one token takes without speculation is the unit of losses and gains."""
 
-    def __init__(self, credit: float, share: float, most_saved: float) -> None:
+    def __init__(self, credit: float, share: float, max_saved: float) -> None:
         """`credit`: loss allowed from the beginning. `share`: of each generated token, what may be lost besides.
-        `most_saved`: gains that later losses may use up; what was gained beyond that stays gained."""
+        `max_saved`: gains that later losses may use up; what was gained beyond that stays gained."""
         self._left = credit
         self._share = share
-        self._most = credit + most_saved
+        self._most = credit + max_saved
 
     def affords(self, loss: float) -> bool:
         """Whether `loss` tokens may be lost."""

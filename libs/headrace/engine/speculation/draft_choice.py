@@ -4,7 +4,7 @@ instead of a constant, and for a batch): draft tokens compete for the rows of on
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-LEAST_GAIN = 1.02
+MIN_GAIN = 1.02
 """Smallest expected speedup, as a factor, that makes draft tokens worth a try."""
 UNLIKELY = 0.05
 """Probability below which no draft token is considered."""
@@ -53,7 +53,7 @@ class DraftPrices:
     def could_pay(self) -> bool:
         """Whether draft tokens are worth their rows if all are right: one for each sequence."""
         decoding = self.step(self.sequence_count)
-        return 2 * decoding > LEAST_GAIN * (decoding + self.row_seconds(self.sequence_count))
+        return 2 * decoding > MIN_GAIN * (decoding + self.row_seconds(self.sequence_count))
 
     def worst_loss(self, count: int, asks_model: bool) -> float:
         """Returns what `count` draft tokens for one sequence cost if all are wrong, in tokens."""
@@ -86,7 +86,7 @@ def choose_lengths(offers: Sequence[Offer], prices: DraftPrices) -> tuple[list[i
         rate = tokens / (decoding + prices.row_seconds(count) + drafting)
         if rate > best:
             best, best_count = rate, count
-    if best < LEAST_GAIN * plain:
+    if best < MIN_GAIN * plain:
         return best_lengths, 1.0
     for _, _, index in candidates[:best_count]:
         best_lengths[index] += 1

@@ -7,9 +7,9 @@ from headrace.engine.speculation.allowance import Allowance
 from headrace.engine.speculation.draft_length import FIRST_PAUSE, DraftLength
 from headrace.engine.speculation.ngram_index import NgramIndex
 
-LONGEST_LOOK_DISTANCE = 4
+MAX_LOOK_DISTANCE = 4
 """Tokens between searches for a repetition, in a text that has not repeated itself for a while."""
-CREDIT, SHARE, MOST_SAVED = 1.5, 0.005, 8.0
+CREDIT, SHARE, MAX_SAVED = 1.5, 0.005, 8.0
 """Tokens that a text may lose from the beginning, per generated token, and of what it gained. A text of 200 tokens
 loses at most 2.5, and what a step may cost more than was known: 2 % are 4."""
 
@@ -20,7 +20,7 @@ class DraftHistory:
     def __init__(self, lengths: Mapping[str, DraftLength], *, has_credit: bool = True) -> None:
         """`lengths` by source. Without credit, nothing is tried before the text has earned it."""
         self.lengths = lengths
-        self.allowance = Allowance(CREDIT if has_credit else 0.0, SHARE, MOST_SAVED)
+        self.allowance = Allowance(CREDIT if has_credit else 0.0, SHARE, MAX_SAVED)
         self.source = ""
         """Source of the last drafts."""
         self.draft_count = 0
@@ -53,7 +53,7 @@ class DraftHistory:
         a look takes a noticeable share of a step."""
         token_ids = sequence.token_ids
         found = self._ngrams.repeats(token_ids)
-        self._look_distance = 1 if found else min(self._look_distance + 1, LONGEST_LOOK_DISTANCE)
+        self._look_distance = 1 if found else min(self._look_distance + 1, MAX_LOOK_DISTANCE)
         self._next_look = len(token_ids) + self._look_distance
         return found
 

@@ -9,7 +9,7 @@ from headrace.engine.speculation.draft_choice import DraftPrices
 from headrace.engine.speculation.draft_history import DraftHistory
 from headrace.engine.speculation.step_cost import SHIFT
 
-CAPITAL, INCOME, MOST_CAPITAL = 64.0, 0.005, 256.0
+CAPITAL, INCOME, MAX_CAPITAL = 64.0, 0.005, 256.0
 """Tokens that all texts together may lose: at the start, per generated token, and of what was gained. The draft model's
 reading of long texts is paid from this, since it is lost only if its drafts are wrong."""
 OUTLIER = 4.0
@@ -52,7 +52,7 @@ class DraftLedger:
     """Books losses and gains, in tokens, on the allowance of each text and on that of all texts together."""
 
     def __init__(self) -> None:
-        self.common = Allowance(CAPITAL, INCOME, MOST_CAPITAL)
+        self.common = Allowance(CAPITAL, INCOME, MAX_CAPITAL)
         """Tokens that all texts together may lose."""
         self._bought: _BoughtRows | None = None
         self._slow_steps, self._slow_drafts = _Delays(), _Delays()

@@ -10,7 +10,7 @@ PROBE_LENGTH = 2
 """Number of draft tokens in the first try after a pause."""
 FIRST_PAUSE = 16
 """Tokens without drafts after drafts did not pay off. Each failed try doubles the next pause."""
-LONGEST_PAUSE = 512
+MAX_PAUSE = 512
 
 
 class DraftLength:
@@ -57,7 +57,7 @@ class DraftLength:
         self._pause_count += 1
         is_over = self._patience is not None and self._pause_count > self._patience
         self.paused_until = sys.maxsize if is_over else token_count + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, MAX_PAUSE)
 
     def observe(self, draft_count: int, accepted_count: int) -> None:
         """Records that the first `accepted_count` of `draft_count` drafts were right, and the next, if any, wrong."""

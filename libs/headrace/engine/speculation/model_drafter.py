@@ -20,7 +20,7 @@ from headrace.engine.step.step_logits import StepLogits
 
 FEW = 3
 """First steps that must have been measured before they are taken to be longer than others."""
-LONGEST_MEASURED = 48
+MAX_MEASURED = 48
 """Rows of the longest first step whose time says something about others: longer ones read texts."""
 
 
@@ -222,7 +222,7 @@ class ModelDrafter:
         cost = self._costs[self._is_constrained]
         if not cost.is_known:
             cost.observe(row_counts[0], times[1] - times[0])
-        elif row_counts[0] <= LONGEST_MEASURED:
+        elif row_counts[0] <= MAX_MEASURED:
             self._entries.append(times[1] - times[0] - cost(row_counts[0]))
         for row_count, begin, end in zip(row_counts[1:], times[1:], times[2:], strict=False):
             cost.observe(row_count, end - begin)

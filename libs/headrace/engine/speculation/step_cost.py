@@ -10,7 +10,7 @@ ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 PRIOR_SLOPE = 0.15
 """Cost of one more row, as a share of the first row's, where nothing was measured, or not for long: a hope that is
 worth a try, since a wrong cost that keeps steps of a size from being taken would never be corrected."""
-MOST_HOPEFUL = 4
+MAX_HOPEFUL = 4
 """Rows beyond which there is no such hope: steps of batches are measured as they grow."""
 WINDOW = 5
 """Latest steps of a size that its cost follows from: their lower median, because other processes make a step longer
@@ -149,7 +149,7 @@ class StepCost:
         first, base = self._rows[index], seconds[index]
         return [
             min(cost, base * (1 + PRIOR_SLOPE * (rows - first) / first))
-            if MOST_HOPEFUL >= first < rows and self._step_count - knot.measured_at > MEMORY
+            if MAX_HOPEFUL >= first < rows and self._step_count - knot.measured_at > MEMORY
             else cost
             for rows, cost, knot in zip(self._rows, seconds, self._knots, strict=True)
         ]

@@ -21,14 +21,14 @@ Clock = Callable[[], float]
 
 
 def time_steps(
-    runner: Runner, block_size: int, block_count: int, most_rows: int, clock: Clock = time.perf_counter
+    runner: Runner, block_size: int, block_count: int, max_rows: int, clock: Clock = time.perf_counter
 ) -> dict[int, float]:
     """Returns seconds by row count for an idle model: of steps that verify draft tokens, at the beginning of a text.
 
     Overwrites KV blocks, and clears them afterwards. Takes PATIENCE, or as long as one step of each row count in NEEDED
-    and one more. Row counts beyond `most_rows` or the KV cache are left out.
+    and one more. Row counts beyond `max_rows` or the KV cache are left out.
     """
-    most = min(most_rows, block_size * block_count)
+    most = min(max_rows, block_size * block_count)
     needed = [rows for rows in NEEDED if rows <= most]
     further = [rows for rows in FURTHER if rows <= most]
     blocks = list(range(-(-max([*needed, *further]) // block_size)))

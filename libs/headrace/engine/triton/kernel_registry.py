@@ -12,9 +12,9 @@ from headrace.engine.triton.attention_problem import AttentionProblem
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BITS = (4, 8)
 GROUP_UNIT = 32
-LEAST_CAPABILITY = (8, 0)
-LEAST_FP8_CAPABILITY = (8, 9)
-MOST_TILED_ROWS = {(8, 0): 255, (8, 9): 255, (9, 0): 255}
+MIN_CAPABILITY = (8, 0)
+MIN_FP8_CAPABILITY = (8, 9)
+MAX_TILED_ROWS = {(8, 0): 255, (8, 9): 255, (9, 0): 255}
 """Rows up to which products read packed weights, by compute capability; with more of them, weights are dequantized for
 cuBLAS. Taken from vLLM, which does so with AWQ's from 256 rows on; `make gpu` finds a card's own."""
 
@@ -52,7 +52,7 @@ def _misfit(problem: ProductProblem) -> str:
 
 
 def _can_read_fp8(device: torch.device) -> tuple[bool, str]:
-    if is_interpreted() or torch.cuda.get_device_capability(device) >= LEAST_FP8_CAPABILITY:
+    if is_interpreted() or torch.cuda.get_device_capability(device) >= MIN_FP8_CAPABILITY:
         return True, "ok"
     return False, "keys and values of fp8, which need sm_89 or newer; int8 takes as little memory"
 
@@ -66,16 +66,16 @@ def can_launch(device: torch.device) -> tuple[bool, str]:
     if device.type != "cuda":
         return False, f"device {device} is no GPU"
     capability = torch.cuda.get_device_capability(device)
-    if capability < LEAST_CAPABILITY:
+    if capability < MIN_CAPABILITY:
         return False, f"the GPU is sm_{capability[0]}{capability[1]}; the kernels need sm_80 or newer"
     return True, "ok"
 
 
-def most_tiled_rows(device: torch.device) -> int | None:
+def max_tiled_rows(device: torch.device) -> int | None:
     """Returns the rows up to which products on a device read packed weights. None: any number."""
     if is_interpreted() or device.type != "cuda":
         return None
-    return MOST_TILED_ROWS.get(torch.cuda.get_device_capability(device))
+    return MAX_TILED_ROWS.get(torch.cuda.get_device_capability(device))
 
 
 def is_interpreted() -> bool:

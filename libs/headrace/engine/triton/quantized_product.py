@@ -11,13 +11,13 @@ from headrace.engine.triton.quantized_gemv import multiply_rows
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, multiply_tiles
 from headrace.engine.triton.split_sum import sum_splits
 
-MOST_GEMV_ROWS = 4
-MOST_NARROW_ROWS = 64
+MAX_GEMV_ROWS = 4
+MAX_NARROW_ROWS = 64
 WANTED_PROGRAMS = 256
 """Programs that fill a GPU: two for each of the 108 to 132 multiprocessors of sm_80 and sm_90."""
-LEAST_SPLIT = 512
+MIN_SPLIT = 512
 """Inputs of a split below which its sum costs more than it saves."""
-MOST_SPLITS = 8
+MAX_SPLITS = 8
 
 
 class ProductKernel(Enum):
@@ -29,21 +29,21 @@ class ProductKernel(Enum):
     DEQUANTIZED = "dequantized"
 
 
-def choose_kernel(row_count: int, most_tiled_rows: int | None = None) -> ProductKernel:
+def choose_kernel(row_count: int, max_tiled_rows: int | None = None) -> ProductKernel:
     """Chooses by rows alone: up to 4 one by one, up to 64 in tiles of 16, more in tiles of 64, and above
-    `most_tiled_rows` by dequantizing. From one kernel to the next the last bits of a row may change; whoever needs them
+    `max_tiled_rows` by dequantizing. From one kernel to the next the last bits of a row may change; whoever needs them
     not to names one kernel for all."""
-    if most_tiled_rows is not None and row_count > most_tiled_rows:
+    if max_tiled_rows is not None and row_count > max_tiled_rows:
         return ProductKernel.DEQUANTIZED
-    if row_count <= MOST_GEMV_ROWS:
+    if row_count <= MAX_GEMV_ROWS:
         return ProductKernel.GEMV
-    return ProductKernel.NARROW if row_count <= MOST_NARROW_ROWS else ProductKernel.WIDE
+    return ProductKernel.NARROW if row_count <= MAX_NARROW_ROWS else ProductKernel.WIDE
 
 
 def count_splits(in_size: int, out_size: int) -> int:
     """Counts the splits of the inputs. It depends on the weight alone, so that no row can change another's."""
     splits, tiles = 1, -(-out_size // NARROW.out_count)
-    while splits < MOST_SPLITS and splits * tiles < WANTED_PROGRAMS and in_size >= 2 * splits * LEAST_SPLIT:
+    while splits < MAX_SPLITS and splits * tiles < WANTED_PROGRAMS and in_size >= 2 * splits * MIN_SPLIT:
         splits *= 2
     return splits
 

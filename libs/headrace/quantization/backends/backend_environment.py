@@ -106,7 +106,7 @@ def _commands(backend: Backend) -> list[list[str]]:
 
 def _how_to_make(backend: Backend) -> str:
     return (
-        f"{backend.name} needs an environment of its own: add --make-backend to make it in {backend.usual_folder}, or "
+        f"{backend.name} needs its own environment: add --make-backend to make it in {backend.usual_folder}, or "
         f"name one that has {', '.join(backend.built_requirements)} with --backend-python or {PYTHON_VARIABLE}."
     )
 

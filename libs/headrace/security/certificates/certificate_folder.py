@@ -19,7 +19,7 @@ from headrace.storage.whole_file import write_whole
 AUTHORITY_FOLDER = "authority"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 DEFAULT_DAYS = 365
-MOST_DAYS = 3650
+MAX_DAYS = 3650
 PRIVATE, PUBLIC = 0o600, 0o644
 
 
@@ -99,5 +99,5 @@ def _check(hosts: Sequence[str], days: int) -> None:
     """Raises InvalidRequest for a validity out of bounds, and for a host that would pass for another role."""
     if any(host.casefold().rstrip(".").endswith(DOMAIN) for host in hosts):
         raise InvalidRequest(f"--host must not end with {DOMAIN}: those names tell roles", param="host")
-    if not 1 <= days <= MOST_DAYS:
-        raise InvalidRequest(f"--days is {days}; it must be from 1 to {MOST_DAYS}", param="days")
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidRequest(f"--days is {days}; it must be from 1 to {MAX_DAYS}", param="days")

@@ -74,7 +74,7 @@ def list_files(client: httpx2.Client, hub_id: str) -> list[HubFile]:
                 raise NotFound(f"{hub_url()} has no model {hub_id} for us; a private one needs {TOKEN_VARIABLE}")
             listed = response.raise_for_status().json()
             if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-                raise ValueError("its list of files is none")
+                raise ValueError("its list of files is not one")
             entries += listed
         except (httpx2.HTTPError, ValueError) as error:
             raise Unavailable(f"cannot ask {hub_url()} for {hub_id}: {error}") from None

@@ -41,16 +41,16 @@ class Account:
         self._reservation: Reservation | None = None
         self._is_running = False
 
-    def may_start(self, prompt_count: int, most_output_count: int) -> bool:
+    def may_start(self, prompt_count: int, max_output_count: int) -> bool:
         """Whether a request had better be placed while `reserve` waits for NATS: it is likely to be granted."""
         if self._limiter is None or self._key is None or not self._key.limits:
             return False
-        return self._limiter.expects(self._key, prompt_count + most_output_count)
+        return self._limiter.expects(self._key, prompt_count + max_output_count)
 
-    async def reserve(self, prompt_count: int, most_output_count: int) -> None:
+    async def reserve(self, prompt_count: int, max_output_count: int) -> None:
         """Reserves the tokens of the prompts and the maximum that may be generated. Raises RateLimited."""
         if self._limiter is not None and self._key is not None and self._key.limits:
-            token_count = prompt_count + most_output_count
+            token_count = prompt_count + max_output_count
             self._reservation = await self._limiter.reserve(self._key, token_count, self._tell)
         self._prompt_count, self._is_running = prompt_count, True
 

@@ -52,7 +52,7 @@ class KeyRing:
         Unauthenticated."""
         record = self._records.get(key_id)
         if record is None:
-            raise Unauthenticated(f"the API key {key_id} is gone: ask whoever gave it out for another")
+            raise Unauthenticated(f"the API key {key_id} is gone: ask the operator of this platform for a new one")
         return _checked(record)
 
     def _matching(self, key: ApiKey | None) -> KeyRecord | None:
@@ -102,7 +102,7 @@ class KeyRing:
 def _checked(record: KeyRecord) -> KeyRecord:
     """Returns a key that works. Raises Unauthenticated."""
     if record.revoked is not None:
-        raise Unauthenticated(f"the API key {record.id} was revoked: ask whoever gave it out for another")
+        raise Unauthenticated(f"the API key {record.id} was revoked: ask the operator of this platform for a new one")
     if not record.is_valid():
-        raise Unauthenticated(f"the API key {record.id} has expired: ask whoever gave it out for another")
+        raise Unauthenticated(f"the API key {record.id} has expired: ask the operator of this platform for a new one")
     return record

@@ -19,7 +19,7 @@ from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.config import GatewaySettings
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 
-MOST_BATCHES, MOST_OF_TENANT = 32, 24
+MAX_BATCHES, MAX_OF_TENANT = 32, 24
 """Maximum number of batches that one gateway runs at once, in all and of one tenant."""
 CLEAN_SECONDS = 600.0
 """Seconds between two removals of what has expired."""
@@ -78,9 +78,9 @@ class BatchRunner:
         found = await on_disk(folder.batches.open_batches)
         self._leases.forget_others({batch.id for batch in found} | self._running.keys())
         for batch in self._in_turn(found):
-            if len(self._running) >= MOST_BATCHES:
+            if len(self._running) >= MAX_BATCHES:
                 break
-            if sum(tenant == batch.tenant for tenant, _ in self._running.values()) < MOST_OF_TENANT:
+            if sum(tenant == batch.tenant for tenant, _ in self._running.values()) < MAX_OF_TENANT:
                 await self._try(folder, batch)
         if time.monotonic() - self._cleaned > CLEAN_SECONDS:
             self._cleaned = time.monotonic()

@@ -18,7 +18,7 @@ from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_REGEX,
 )
 
-MOST_CALLS = 16
+MAX_CALLS = 16
 """Maximum number of calls in one answer: a model that repeats itself would call for ever."""
 _ANYTHING = "/(.|\\n)*/"
 _CONTENT = "content"
@@ -56,7 +56,7 @@ class AnswerGrammar:
             around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
             self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
             self._schemas |= schemas
-        several = f"({write(syntax.separator)} call){{0,{MOST_CALLS - 1}}}" if tool_use.allows_several else ""
+        several = f"({write(syntax.separator)} call){{0,{MAX_CALLS - 1}}}" if tool_use.allows_several else ""
         opening = write(syntax.opening.removeprefix(syntax.marker))
         self._rules += [
             f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}",

@@ -18,10 +18,10 @@ async def accounted(
     Raises RateLimited."""
     account, choice_count = job.envelope.account, job.options.choice_count
     prompt_count = sum(map(len, job.prompts))
-    most_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
+    max_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
     cached: dict[int, int] = {}
     async with aclosing(pieces):
-        piece = await _first(pieces, account, prompt_count, most_output_count)
+        piece = await _first(pieces, account, prompt_count, max_output_count)
         while piece is not None:
             account.add(len(piece.token_ids))
             if piece.cached_token_count and piece.choice_index % choice_count == 0:
@@ -32,12 +32,12 @@ async def accounted(
 
 
 async def _first(
-    pieces: AsyncGenerator[Piece, None], account: Account, prompt_count: int, most_output_count: int
+    pieces: AsyncGenerator[Piece, None], account: Account, prompt_count: int, max_output_count: int
 ) -> Piece | None:
     """Returns the first piece of a request whose tokens are reserved. One that is expected to be granted is placed
     meanwhile, so that it need not wait for NATS; if it is refused all the same, that ends it. Raises HeadraceError."""
-    reserving = account.reserve(prompt_count, most_output_count)
-    if not account.may_start(prompt_count, most_output_count):
+    reserving = account.reserve(prompt_count, max_output_count)
+    if not account.may_start(prompt_count, max_output_count):
         await reserving
         return await anext(pieces, None)
     try:

@@ -154,7 +154,9 @@ class Preparation:
         """Returns the filter's rules for a request. Raises Unsupported for what would show what it hides."""
         rules, sampling = self._filters.of(envelope.tenant.name), options.sampling
         if rules.on_output and (sampling.logprob_count is not None or sampling.prompt_logprob_count is not None):
-            raise Unsupported("log-probabilities would show what the filter of this tenant hides", param="logprobs")
+            raise Unsupported(
+                "log-probabilities would reveal text that the filter of this tenant hides", param="logprobs"
+            )
         return rules
 
     async def _clean_prompt(self, rules: FilterRules, prompt: Prompt, param: str) -> Prompt:

@@ -9,7 +9,7 @@ from headrace.gateway.filter.detectors.detector import Detector
 from headrace.gateway.filter.detectors.finding import Finding
 from headrace.gateway.filter.guard_rule import GuardRule
 
-MOST_FINDINGS = 10_000
+MAX_FINDINGS = 10_000
 """Findings that are masked in one text. One with more is blocked: it is a list of what must not be said."""
 
 
@@ -32,9 +32,9 @@ class FilterRules:
 
     def findings(self, text: str, begin: int = 0) -> list[Finding]:
         """Returns findings that begin at `begin` or later and do not overlap, from the left. Of several at one place,
-        the longest counts. Each detector looks for one more than MOST_FINDINGS, no further."""
+        the longest counts. Each detector looks for one more than MAX_FINDINGS, no further."""
         found = [
-            finding for detector in self.detectors for finding in islice(detector.find(text, begin), MOST_FINDINGS + 1)
+            finding for detector in self.detectors for finding in islice(detector.find(text, begin), MAX_FINDINGS + 1)
         ]
         if not found:
             return found

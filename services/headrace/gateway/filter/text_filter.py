@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prometheus_client import Counter
 
 from headrace.gateway.filter.detectors.finding import Finding
-from headrace.gateway.filter.filter_rules import MOST_FINDINGS, FilterRules
+from headrace.gateway.filter.filter_rules import MAX_FINDINGS, FilterRules
 
 FINDINGS = Counter("headrace_filter_findings", "Texts that a filter masked or blocked", ["detector", "action"])
 
@@ -44,7 +44,7 @@ class TextFilter:
         """Takes out the text before `limit`, or before a finding that goes beyond it."""
         parts: list[str] = []
         at = 0
-        is_blocked = self._rules.action == "block" or len(findings) > MOST_FINDINGS
+        is_blocked = self._rules.action == "block" or len(findings) > MAX_FINDINGS
         for finding in findings:
             if finding.end > limit:
                 limit = min(limit, max(finding.start, at))

@@ -28,7 +28,7 @@ _OF_MEMBERS = frozenset({"map", "first", "last", "join"})
 """Filters that may give a part, or a field of each."""
 _OBJECT_METHODS = frozenset({"items", "keys", "values", "get"})
 _PART_FIELDS = frozenset({"type", "text"})
-_MOST_ROUNDS = 4
+_MAX_ROUNDS = 4
 _DEPTH = 8
 """Nodes around a value that are looked at."""
 _Parents = tuple[nodes.Node, ...]
@@ -38,7 +38,7 @@ def field_uses(parsed: nodes.Template, field: str) -> frozenset[Use]:
     """Returns the uses of the values of `field`, under whatever names they are set."""
     names = {field}
     # Each round follows one more name for a name: a template that makes thousands of them takes no longer.
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         names |= _aliases(parsed, field, names)
     return frozenset(use for node, parents in _reads(parsed, field, names) if (use := _use(node, parents)) is not None)
 

@@ -22,9 +22,9 @@ from headrace.worker.transfer.transfer_metrics import SENT_BLOCKS, SENT_BYTES
 
 PACKET_BYTES = 2 << 20
 """Maximum bytes of blocks in one message, unless a single block is larger."""
-LONGEST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 """Longest time, in seconds, for which a transfer may hold blocks."""
-LARGEST_BLOCK_BYTES = 32 << 20
+MAX_BLOCK_BYTES = 32 << 20
 """Largest block that a message carries."""
 
 
@@ -84,7 +84,7 @@ class BlockExports:
         hashes = order.hashes(self._spec.block_size)
         leases = TransferLeases(self._exchange, order.skip_count)
         prompt = _Prompt(f"prefill-{next(self._numbers)}")
-        deadline = Deadline.after(min(order.remaining_seconds, LONGEST_SECONDS))
+        deadline = Deadline.after(min(order.remaining_seconds, MAX_SECONDS))
         self._prompts[prompt.request_id] = prompt
         try:
             found = await self._thread.call(lambda: leases.find(hashes[order.skip_count :]), deadline.remaining)
@@ -136,7 +136,7 @@ class BlockExports:
         """Raises the HeadraceError by which an order is refused."""
         if order.layout != self._exchange.layout:
             raise Unsupported("the KV blocks of this worker mean something else: it runs another model or settings")
-        if self._exchange.block_bytes > LARGEST_BLOCK_BYTES:
+        if self._exchange.block_bytes > MAX_BLOCK_BYTES:
             raise Unsupported(f"a KV block has {self._exchange.block_bytes} bytes, too many for a message")
         check_token_ids(order.token_ids, self._spec.vocabulary_size, "token_ids")
         count = len(order.token_ids)

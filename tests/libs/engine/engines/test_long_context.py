@@ -20,7 +20,7 @@ from tests.libs.engine.engine_running import finish, request, run, tokens, witho
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.batching.eviction import LEAST_CONTEXT, SINK_COUNT, dropped_count
+from headrace.engine.batching.eviction import MIN_CONTEXT, SINK_COUNT, dropped_count
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import EngineRequest, FinishReason
 from headrace.errors.tree import ConfigError, InvalidRequest
@@ -51,7 +51,7 @@ def long_requests() -> list[EngineRequest]:
     ]
 
 
-@pytest.mark.parametrize("max_model_length", [LEAST_CONTEXT, 65, 120, 2048])
+@pytest.mark.parametrize("max_model_length", [MIN_CONTEXT, 65, 120, 2048])
 def test_what_is_read_always_fits_and_keeps_half_of_the_context(max_model_length: int) -> None:
     points = 0
     for token_count in range(1, 5 * max_model_length):
@@ -169,4 +169,4 @@ def test_a_prompt_is_scored_as_ever(folder: Path) -> None:
 
 def test_a_context_with_room_for_little_more_than_the_sinks_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="long_context"):
-        load(folder, "auto", USUAL, {"long_context": "evict", "max_model_length": LEAST_CONTEXT - 1})
+        load(folder, "auto", USUAL, {"long_context": "evict", "max_model_length": MIN_CONTEXT - 1})

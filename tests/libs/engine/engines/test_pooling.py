@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace.engine.checkpoints.facts.pooling import Pooling
-from headrace.engine.engines.pooling import SMALLEST_LENGTH, normalized, pool
+from headrace.engine.engines.pooling import MIN_LENGTH, normalized, pool
 
 HIDDEN = np.array([[1, -2, 4], [3, 0, -4], [2, 5, 3]], np.float32)
 
@@ -32,7 +32,7 @@ def test_what_is_not_finite_stays_so(pooling: Pooling) -> None:
 def test_vectors_have_unit_length_and_zeros_stay() -> None:
     assert normalized(np.array([3, 0, -4], np.float32)).tolist() == pytest.approx([0.6, 0, -0.8])
     assert normalized(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
-    assert normalized(np.full(4, SMALLEST_LENGTH / 4, np.float32)).tolist() == pytest.approx([0.25] * 4)
+    assert normalized(np.full(4, MIN_LENGTH / 4, np.float32)).tolist() == pytest.approx([0.25] * 4)
 
 
 def test_squares_beyond_fp32_are_no_limit() -> None:

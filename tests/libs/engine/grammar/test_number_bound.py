@@ -9,7 +9,7 @@ from llguidance import LLMatcher, LLTokenizer
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.grammar.grammar_source import write_source
-from headrace.engine.grammar.number_bound import MOST_DIGITS, NumberBound, digits_left
+from headrace.engine.grammar.number_bound import MAX_DIGITS, NumberBound, digits_left
 from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.engine.step.token_mask import fill_bitmask
 
@@ -58,8 +58,8 @@ def test_a_model_that_loves_digits_ends(schema: dict[str, Any], wishes: bytes) -
 
 
 def test_all_parts_of_a_number_are_bounded() -> None:
-    assert greedy({"type": "number"}, b"1") == f"{'1' * MOST_DIGITS}.{'1' * MOST_DIGITS}E11"
-    assert greedy({"type": "number"}, b"1e") == f"{'1' * MOST_DIGITS}e11"
+    assert greedy({"type": "number"}, b"1") == f"{'1' * MAX_DIGITS}.{'1' * MAX_DIGITS}E11"
+    assert greedy({"type": "number"}, b"1e") == f"{'1' * MAX_DIGITS}e11"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Steps get smaller where memory runs out, and larger again while all goes well."""
 
-from headrace.engine.residency.step_limit import GOOD_STEPS, MOST_FAILURES, StepLimit
+from headrace.engine.residency.step_limit import GOOD_STEPS, MAX_FAILURES, StepLimit
 
 
 def test_the_budget_halves_and_comes_back() -> None:
@@ -17,11 +17,11 @@ def test_the_budget_halves_and_comes_back() -> None:
 
 def test_failures_in_a_row_are_hopeless() -> None:
     limit = StepLimit(most=64, least=16)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         limit.note_failure()
     assert not limit.is_hopeless
     limit.note_success()
-    for _ in range(MOST_FAILURES + 1):
+    for _ in range(MAX_FAILURES + 1):
         limit.note_failure()
     assert limit.is_hopeless
     limit.forgive()

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from headrace.engine.speculation.draft_choice import LEAST_GAIN, DraftPrices, Offer, choose_lengths
+from headrace.engine.speculation.draft_choice import MIN_GAIN, DraftPrices, Offer, choose_lengths
 from headrace.engine.speculation.step_cost import StepCost
 
 STAIRS = StepCost({1: 10.0, 2: 10.5, 4: 12.0, 8: 18.0, 16: 32.0, 32: 64.0})
@@ -64,7 +64,7 @@ def test_nothing_to_choose_from_is_no_error() -> None:
 def test_reading_counts_and_a_gain_that_is_too_small_does_not() -> None:
     assert choose_lengths([Offer(0.9, 4, True)], prices(1))[1] > 1.5
     assert choose_lengths([Offer(0.9, 4, True, seconds=30.0)], prices(1)) == ([0], 1.0)
-    assert choose_lengths([Offer(0.065, 1)], prices(1))[1] == 1.0 < LEAST_GAIN
+    assert choose_lengths([Offer(0.065, 1)], prices(1))[1] == 1.0 < MIN_GAIN
 
 
 def test_rows_of_a_prompt_in_the_same_step_make_draft_tokens_dear() -> None:

@@ -9,7 +9,7 @@ from tests.libs.engine.speculation.simulated_text import (
 
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
-from headrace.engine.speculation.draft_history import LONGEST_LOOK_DISTANCE
+from headrace.engine.speculation.draft_history import MAX_LOOK_DISTANCE
 from headrace.engine.speculation.draft_length import FIRST_PAUSE
 from headrace.engine.speculation.model_record import PATIENCE
 from headrace.engine.speculation.speculator import Speculator
@@ -69,7 +69,7 @@ def test_a_text_that_does_not_repeat_itself_is_searched_less_and_less() -> None:
     for token_id in range(1000 + 50, 1000 + 60):
         sequence.token_ids.append(token_id)
         looks.append(speculator.may_draft(sequence))
-    assert looks.index(True) < LENGTH + LONGEST_LOOK_DISTANCE
+    assert looks.index(True) < LENGTH + MAX_LOOK_DISTANCE
     assert all(looks[looks.index(True) :])
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.libs.engine.triton.device import DEVICE, HAS_GPU, IS_INTERPRETED, LAUNCHERS, launched_on
 
-from headrace.engine.triton.kernel_registry import LEAST_FP8_CAPABILITY
+from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py"]
@@ -35,7 +35,7 @@ def mark_for_gpu(item: pytest.Item) -> None:
     if item.path.name not in (*ANYWHERE, *ATTENTION):
         return
     item.add_marker("gpu")
-    has_fp8 = torch.cuda.get_device_capability() >= LEAST_FP8_CAPABILITY
+    has_fp8 = torch.cuda.get_device_capability() >= MIN_FP8_CAPABILITY
     if not has_fp8 and ("fp8" in item.nodeid or "float8" in item.nodeid):
         item.add_marker(pytest.mark.skip(reason="the GPU has no fp8; to run it: sm_89 or newer"))
 

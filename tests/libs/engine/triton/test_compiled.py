@@ -137,7 +137,7 @@ def is_refused(capability: int, kind: str) -> bool:
 
 def compile_decode(capability: int, kind: str, head_size: int, dtype: str = "bf16") -> Compiled:
     types = {"lengths": "*i32", "partials": "*fp32", "extremes": "*fp32", "split_count": "i32"}
-    constants = {"padded_share": decode_attention.LEAST_SHARE}
+    constants = {"padded_share": decode_attention.MIN_SHARE}
     kernel, warp_count = decode_attention.decode_attention_kernel, decode_attention.count_warps(head_size)
     types, constants = attention_types(kind, dtype) | types, attention_sizes(kind, head_size, dtype) | constants
     return compile_for(capability, kernel, types, constants, warp_count, decode_attention.STAGE_COUNT)

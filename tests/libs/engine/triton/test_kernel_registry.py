@@ -14,7 +14,7 @@ from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.triton import kernel_registry
 from headrace.engine.triton.attention_problem import AttentionProblem
-from headrace.engine.triton.kernel_registry import ProductProblem, can_implement, most_tiled_rows
+from headrace.engine.triton.kernel_registry import ProductProblem, can_implement, max_tiled_rows
 from headrace.errors.tree import ConfigError
 
 ATTENTION = AttentionProblem(32, 8, 128, torch.bfloat16, torch.bfloat16, torch.device("cpu"))
@@ -106,10 +106,10 @@ def test_the_rows_from_which_weights_are_dequantized_are_those_of_the_card(monke
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     for capability, most in (((8, 0), 255), ((9, 0), 255), ((12, 0), None)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
-        assert most_tiled_rows(torch.device("cuda")) == most
-    assert most_tiled_rows(torch.device("cpu")) is None
+        assert max_tiled_rows(torch.device("cuda")) == most
+    assert max_tiled_rows(torch.device("cpu")) is None
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert most_tiled_rows(torch.device("cuda")) is None
+    assert max_tiled_rows(torch.device("cuda")) is None
 
 
 def test_a_weight_stays_packed_where_a_kernel_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 
 from headrace.engine.triton.quantized_product import (
-    LEAST_SPLIT,
-    MOST_SPLITS,
+    MAX_SPLITS,
+    MIN_SPLIT,
     ProductKernel,
     choose_kernel,
     count_splits,
@@ -54,7 +54,7 @@ def test_the_order_of_inputs_a_bias_and_a_residual_are_heeded(kernel: ProductKer
 @pytest.mark.parametrize("kernel", FUSED)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.thorough)])
 def test_a_row_has_the_same_bits_in_any_batch_of_one_kernel(kernel: ProductKernel, dtype: torch.dtype) -> None:
-    weight = make_weight(70, 2 * LEAST_SPLIT + 36, 4, 32).packed
+    weight = make_weight(70, 2 * MIN_SPLIT + 36, 4, 32).packed
     assert count_splits(weight.in_size, weight.out_size) == 2
     inputs = make_inputs(5 if kernel is ProductKernel.GEMV else 19, weight.in_size, dtype)
     whole = multiply(weight, inputs, kernel=kernel)
@@ -66,7 +66,7 @@ def test_a_row_has_the_same_bits_in_any_batch_of_one_kernel(kernel: ProductKerne
 @pytest.mark.parametrize("kernel", ProductKernel)
 def test_programs_may_run_in_any_order(kernel: ProductKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     row_count = 2 if kernel is ProductKernel.GEMV else 18
-    weight, inputs = make_weight(130, 2 * LEAST_SPLIT, 4, 128).packed, make_inputs(row_count, 2 * LEAST_SPLIT)
+    weight, inputs = make_weight(130, 2 * MIN_SPLIT, 4, 128).packed, make_inputs(row_count, 2 * MIN_SPLIT)
     expected = multiply(weight, inputs, kernel=kernel)
     run_backwards(monkeypatch)
     assert torch.equal(multiply(weight, inputs, kernel=kernel), expected)
@@ -91,5 +91,5 @@ def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight() -> None
     limited = [choose_kernel(count, 255) for count in (4, 64, 255, 256)]
     assert [kernel.value for kernel in limited] == ["gemv", "narrow", "wide", "dequantized"]
     assert count_splits(4096, 4096) == 4
-    assert count_splits(65536, 64) == MOST_SPLITS
+    assert count_splits(65536, 64) == MAX_SPLITS
     assert count_splits(4096, 128256) == 1

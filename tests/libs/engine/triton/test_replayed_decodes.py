@@ -35,7 +35,7 @@ def generate(engine: TextEngine) -> dict[str, list[int]]:
 
 def test_padded_decodes_in_static_memory_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after a sleep, which drops what points to the memory of the KV cache."""
-    monkeypatch.setattr(static_decodes, "LEAST_TABLE_SIZE", 2)
+    monkeypatch.setattr(static_decodes, "MIN_TABLE_SIZE", 2)
     quantize_tiny(tmp_path, "awq")
     expected = generate(load(tmp_path))
     seen: list[DecodeGraphs] = []

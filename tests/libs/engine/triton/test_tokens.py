@@ -88,7 +88,7 @@ def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(
         return multiply(weight, inputs, *operands)
 
     monkeypatch.setattr(triton_linear, "multiply", noting)
-    monkeypatch.setattr(triton_linear, "most_tiled_rows", lambda _: 4)
+    monkeypatch.setattr(triton_linear, "max_tiled_rows", lambda _: 4)
     assert generate(load(tmp_path, kernels="triton")) == expected
     assert kernels == {ProductKernel.GEMV, ProductKernel.DEQUANTIZED}
 

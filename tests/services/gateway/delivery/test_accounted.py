@@ -62,13 +62,13 @@ class Placed:
             self.is_closed = True
 
 
-def answer(placed: Placed, limiter: Limiter, most_tokens: int) -> AsyncGenerator[Piece, None]:
+def answer(placed: Placed, limiter: Limiter, max_tokens: int) -> AsyncGenerator[Piece, None]:
     job = SimpleNamespace(
         envelope=SimpleNamespace(account=Account(KEY, None, limiter)),
         options=SimpleNamespace(choice_count=1),
         prompts=[[1, 2, 3]],
     )
-    sequence = SimpleNamespace(sampling=SimpleNamespace(max_token_count=most_tokens))
+    sequence = SimpleNamespace(sampling=SimpleNamespace(max_token_count=max_tokens))
     return accounted(cast("Any", job), [cast("Any", sequence)], placed.pieces())
 
 

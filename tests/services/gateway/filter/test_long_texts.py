@@ -16,7 +16,7 @@ from headrace.gateway.filter.detectors.pattern_set import PatternSet
 from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.detectors.places import likely_places
 from headrace.gateway.filter.detectors.word_detector import WordDetector
-from headrace.gateway.filter.filter_rules import MOST_FINDINGS, FilterRules
+from headrace.gateway.filter.filter_rules import MAX_FINDINGS, FilterRules
 from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.filter.search_thread import SearchThread
 
@@ -76,7 +76,7 @@ def test_no_text_takes_a_detector_long(name: str, piece: str) -> None:
     find = WORDS.find if name == "word" else PERSONAL_DATA[name].find
 
     def search() -> None:
-        list(islice(find(text), MOST_FINDINGS))
+        list(islice(find(text), MAX_FINDINGS))
 
     search()
     assert _seconds(search) < 3 * _seconds(lambda: deque(map(ord, text), maxlen=0))
@@ -93,7 +93,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def test_a_text_of_findings_is_blocked_instead_of_masked() -> None:
     with pytest.raises(ContentFiltered, match="card"):
-        InputFilter(ALL).text("4111 1111 1111 1111, " * (MOST_FINDINGS + 1), "prompt")
+        InputFilter(ALL).text("4111 1111 1111 1111, " * (MAX_FINDINGS + 1), "prompt")
     assert InputFilter(ALL).text("4111 1111 1111 1111, " * 500, "prompt") == "[card], " * 500
 
 
@@ -108,7 +108,7 @@ def test_only_as_many_findings_are_looked_for_as_matter() -> None:
         def undecided(self, _text: str) -> int:
             return 0
 
-    assert len(FilterRules([Endless()]).findings("x")) == MOST_FINDINGS + 1
+    assert len(FilterRules([Endless()]).findings("x")) == MAX_FINDINGS + 1
 
 
 @pytest.mark.anyio

@@ -54,7 +54,7 @@ class LoadFlags:
         if self.rate is not None and self.rate <= 0:
             fail("--rate must be above 0 requests per second", as_json)
         if self.profile is not None and (self.input_tokens, self.output_tokens) != (None, None):
-            fail("--profile has lengths of its own: leave --input-tokens and --output-tokens out", as_json)
+            fail("--profile has its own lengths: leave --input-tokens and --output-tokens out", as_json)
         if self.rate is not None and self.concurrency is not None:
             fail(
                 "--rate and --concurrency exclude each other: an open loop has as many at once as have arrived", as_json

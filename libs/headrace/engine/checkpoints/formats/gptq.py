@@ -54,7 +54,7 @@ def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: Quan
             f"tensor {name}.qzeros of a symmetric checkpoint holds {sorted(values)}; expected {middle} or {middle - 1}"
         )
     if values == {middle} and scheme.zero_offset:
-        _log.warning("%s is labelled gptq but written as gptq_v2: read as what it is", name)
+        _log.warning("%s is labelled gptq but written as gptq_v2, and is read as gptq_v2", name)
     return np.full(shape, middle, np.uint8)
 
 

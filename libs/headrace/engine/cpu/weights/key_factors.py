@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats
 
-LARGEST_EXPONENT = 10
+MAX_EXPONENT = 10
 DEVIATIONS_OF_PEAK = 3.0
 """Standard deviations from the mean that hardly any token's element exceeds."""
 COLUMNS = 256
@@ -60,7 +60,7 @@ def has_effect(factors: Floats) -> bool:
 def are_key_factors(numbers: Floats) -> bool:
     """Whether all numbers are powers of two from 1 to the largest factor."""
     mantissas, exponents = np.frexp(numbers)
-    return bool(((mantissas == 0.5) & (exponents >= 1) & (exponents <= LARGEST_EXPONENT + 1)).all())
+    return bool(((mantissas == 0.5) & (exponents >= 1) & (exponents <= MAX_EXPONENT + 1)).all())
 
 
 def _sum_squares(keys: Floats, input_norm: Floats) -> _Doubles:
@@ -90,5 +90,5 @@ def _length(first: _Doubles, second: _Doubles) -> _Doubles:
 def _power_of_two_below(numbers: _Doubles) -> Floats:
     """Returns the largest power of two that is no larger, within the limits; 1 for numbers that are not finite."""
     _, exponents = np.frexp(np.where(np.isfinite(numbers), numbers, 1.0))
-    factors: Floats = np.ldexp(np.float32(1), np.clip(exponents - 1, 0, LARGEST_EXPONENT))
+    factors: Floats = np.ldexp(np.float32(1), np.clip(exponents - 1, 0, MAX_EXPONENT))
     return factors

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.cpu.weights.key_factors import LARGEST_EXPONENT, are_key_factors
+from headrace.engine.cpu.weights.key_factors import MAX_EXPONENT, are_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
 from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
@@ -27,7 +27,7 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
     for name in factor_names(config):
         if not are_key_factors(weights.vectors[name]):
-            raise ValueError(f"{name} are not powers of two from 1 to {2**LARGEST_EXPONENT}")
+            raise ValueError(f"{name} are not powers of two from 1 to {2**MAX_EXPONENT}")
     _check_table(weights.embedding, config.vocabulary_size, config.hidden_size)
     sizes = _split_sizes(matrix_sizes(config), weights.matrices)
     _same_names("matrices", weights.matrices, sizes)

@@ -17,7 +17,7 @@ from headrace.engine.residency.policy.residency_limits import ResidencyLimits
 from headrace.engine.residency.policy.resident import Resident
 from headrace.errors.tree import ConfigError
 
-MOST_DOUBLINGS = 10
+MAX_DOUBLINGS = 10
 """Times that the time for which a busy model is left alone doubles."""
 
 
@@ -163,7 +163,7 @@ class Residency:
     def _interruptible_from(self, drained: Resident, target: Resident) -> float:
         """Returns the time from which on a busy model may be put to sleep for another."""
         patience = self._limits.patience_seconds
-        left_alone = patience * float(1 << min(drained.interruption_count, MOST_DOUBLINGS))
+        left_alone = patience * float(1 << min(drained.interruption_count, MAX_DOUBLINGS))
         waiting_since = math.inf if target.waiting_since is None else target.waiting_since
         return max(waiting_since + patience, drained.awake_since + left_alone)
 

@@ -20,7 +20,7 @@ DTYPES = {
 }
 
 
-MOST_HEAD_NUMBERS = 1 << 31
+MAX_HEAD_NUMBERS = 1 << 31
 
 
 class PagedStates:
@@ -29,8 +29,8 @@ class PagedStates:
     def __init__(self, shape: KvShape, block_count: int, device: torch.device) -> None:
         """Allocates the memory. Raises ConfigError if a head has more numbers than 32 bits can count, which the kernels
         do."""
-        if block_count * shape.block_size * shape.head_size >= MOST_HEAD_NUMBERS:
-            most = MOST_HEAD_NUMBERS // (shape.block_size * shape.head_size) - 1
+        if block_count * shape.block_size * shape.head_size >= MAX_HEAD_NUMBERS:
+            most = MAX_HEAD_NUMBERS // (shape.block_size * shape.head_size) - 1
             raise ConfigError(f"block_count is {block_count}, but the kernels for GPUs reach {most} blocks; lower it")
         self.block_count = block_count
         self.block_size = shape.block_size

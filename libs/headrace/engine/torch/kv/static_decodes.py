@@ -8,7 +8,7 @@ from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.device.device_copy import overwrite
 from headrace.engine.torch.kv.paged_step import ALIGNMENT, PagedStep
 
-LEAST_TABLE_SIZE = 16
+MIN_TABLE_SIZE = 16
 SMALL_COUNT = 8
 """Rows up to which sizes are powers of two; beyond, they are multiples of this."""
 
@@ -56,4 +56,4 @@ def count_rows(sequence_count: int) -> int:
 
 def count_blocks(block_count: int) -> int:
     """Returns the blocks that tables are padded to."""
-    return max(LEAST_TABLE_SIZE, 1 << (block_count - 1).bit_length())
+    return max(MIN_TABLE_SIZE, 1 << (block_count - 1).bit_length())

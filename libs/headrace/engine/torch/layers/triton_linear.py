@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.triton.kernel_registry import most_tiled_rows
+from headrace.engine.triton.kernel_registry import max_tiled_rows
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import choose_kernel, multiply
 
@@ -16,7 +16,7 @@ class TritonLinear:
             weight.codes, weight.scales, weight.zeros, weight.bits, weight.group_size, weight.input_order
         )
         self._bias = bias
-        self._most_tiled_rows = most_tiled_rows(weight.codes.device)
+        self._max_tiled_rows = max_tiled_rows(weight.codes.device)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._multiply(inputs, None)
@@ -25,5 +25,5 @@ class TritonLinear:
         return self._multiply(inputs, residual)
 
     def _multiply(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
-        kernel = choose_kernel(len(inputs), self._most_tiled_rows)
+        kernel = choose_kernel(len(inputs), self._max_tiled_rows)
         return multiply(self._weight, inputs, self._bias, residual, kernel)

@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 
 SPLIT_TOKENS = 256
-LARGEST_TILE = 32
-SMALLEST_TILE = 16
+MAX_TILE = 32
+MIN_TILE = 16
 """Tokens of the smallest product on tensor cores."""
 TILE_BYTES = 1 << 14
 """Most bytes of a tile of keys: with as many of values, and the next ones on their way, it fits the shared memory."""
@@ -18,13 +18,13 @@ TILE_BYTES = 1 << 14
 
 def padded(size: int) -> int:
     """Returns the elements of a head as kernels hold them: a power of two, and enough for tensor cores."""
-    return max(SMALLEST_TILE, 1 << (size - 1).bit_length())
+    return max(MIN_TILE, 1 << (size - 1).bit_length())
 
 
 def tile_of(head_size: int, dtype: torch.dtype) -> int:
     """Returns the tokens of a tile: it depends on the model alone, and so never on a batch."""
     fitting = TILE_BYTES // (padded(head_size) * dtype.itemsize)
-    return max(SMALLEST_TILE, min(LARGEST_TILE, fitting))
+    return max(MIN_TILE, min(MAX_TILE, fitting))
 
 
 @triton.jit

@@ -11,7 +11,7 @@ from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 STAGE_COUNT = 2
-LEAST_SHARE = 16
+MIN_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
 
 
@@ -125,7 +125,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Ten
         head_size=head_size,
         share=share,
         padded_head=padded(head_size),
-        padded_share=max(LEAST_SHARE, triton.next_power_of_2(share)),
+        padded_share=max(MIN_SHARE, triton.next_power_of_2(share)),
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
         split_tokens=SPLIT_TOKENS,

@@ -10,7 +10,7 @@ from torch import Tensor
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 WARP_COUNT = 1
-LARGEST_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+MAX_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, posi
         padded_head=triton.next_power_of_2(head_size),
         half=heads.cosines.shape[1],
         has_norms=heads.norms is not None,
-        largest_code=0.0 if pages.scales is None else LARGEST_CODES[dtype],
+        largest_code=0.0 if pages.scales is None else MAX_CODES[dtype],
         is_integer=dtype == torch.int8,
         num_warps=WARP_COUNT,
     )

@@ -17,7 +17,7 @@ STORE_SECONDS = 0.5
 PAUSE_SECONDS = 1.0
 """Seconds for which NATS is not asked again after it did not answer."""
 
-LIMITS_ALONE = Gauge("headrace_limits_alone", "1 while this gateway counts the limits of keys without the others")
+LIMITS_ALONE = Gauge("headrace_limits_alone", "1 while this gateway counts the limits of keys without others")
 
 _log = logging.getLogger(__name__)
 

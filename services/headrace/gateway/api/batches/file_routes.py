@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.api.openai.batch_body import LEAST_SECONDS, MOST_SECONDS
+from headrace.gateway.api.openai.batch_body import MAX_SECONDS, MIN_SECONDS
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.file_store import FileStore
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, needed
@@ -155,8 +155,8 @@ def _seconds_kept(fields: Mapping[str, str], default: float) -> float:
         return default
     if anchor != "created_at":
         raise InvalidRequest("expires_after.anchor must be created_at", param="expires_after")
-    if not _SOME_DIGITS.fullmatch(seconds or "") or not LEAST_SECONDS <= int(seconds or "") <= MOST_SECONDS:
-        message = f"expires_after.seconds must be an integer from {LEAST_SECONDS} to {MOST_SECONDS}"
+    if not _SOME_DIGITS.fullmatch(seconds or "") or not MIN_SECONDS <= int(seconds or "") <= MAX_SECONDS:
+        message = f"expires_after.seconds must be an integer from {MIN_SECONDS} to {MAX_SECONDS}"
         raise InvalidRequest(message, param="expires_after")
     return int(seconds or "")
 

@@ -73,7 +73,7 @@ class HttpAdmission:
             call.headers[_IGNORED_HEADER] = named(unknown)
         async with self._admission.open(self._ask(call, body.model, caches)) as envelope:
             deadline = envelope.deadline
-            async with ending_at(deadline, "nobody waited") if is_detached else call.limit(deadline):
+            async with ending_at(deadline, "the client had left") if is_detached else call.limit(deadline):
                 yield envelope
 
     def _ask(self, call: ApiCall, model: str, caches: bool) -> Ask:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.gateway.api.entry.body_errors import explain
 
-LEAST_SECONDS, MOST_SECONDS = 3600, 30 * 86400
+MIN_SECONDS, MAX_SECONDS = 3600, 30 * 86400
 """Seconds for which a client may have a file kept."""
 _Endpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/moderations"]
 _Window = Literal["24h"]
@@ -20,7 +20,7 @@ class ExpiresAfter(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     anchor: Literal["created_at"]
-    seconds: int = Field(ge=LEAST_SECONDS, le=MOST_SECONDS)
+    seconds: int = Field(ge=MIN_SECONDS, le=MAX_SECONDS)
 
 
 class BatchBody(BaseModel):

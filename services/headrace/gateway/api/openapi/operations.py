@@ -1,7 +1,7 @@
 """Operations of the REST API, by method and path."""
 
 from headrace.gateway.api.anthropic.message_body import CountBody, MessageBody
-from headrace.gateway.api.openai.batch_body import LEAST_SECONDS, MOST_SECONDS, BatchBody
+from headrace.gateway.api.openai.batch_body import MAX_SECONDS, MIN_SECONDS, BatchBody
 from headrace.gateway.api.openai.responses.response_body import ResponseBody
 from headrace.gateway.api.openai.schema import (
     ChatBody,
@@ -27,7 +27,7 @@ _FORM = {
         "file": {"type": "string", "format": "binary", "minLength": 1},
         "purpose": constant("batch"),
         "expires_after[anchor]": constant("created_at"),
-        "expires_after[seconds]": {"type": "integer", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS},
+        "expires_after[seconds]": {"type": "integer", "minimum": MIN_SECONDS, "maximum": MAX_SECONDS},
     },
     "required": ["file", "purpose"],
 }

@@ -48,7 +48,9 @@ class RequestRoutes:
         name = exchange.path.removeprefix(f"{PATH}/").removeprefix("chatcmpl-").removeprefix("cmpl-")
         found = await self._requests.of_all_gateways(RequestQuery(exchange.caller.tenant.name, name=name))
         if not found:
-            raise NotFound("no such request of yours is remembered: it may be older than those that are, or still run")
+            raise NotFound(
+                "no finished request of your tenant has this id: it may still be running, or be too old to be kept"
+            )
         await exchange.send_json(200, found[0])
 
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 
-FIRST_SECONDS, LONGEST_SECONDS = 0.5, 30.0
+FIRST_SECONDS, MAX_SECONDS = 0.5, 30.0
 MAX_FAILURES = 3
 """Maximum number of tries of a request that ends with an error of the platform other than temporary unavailability."""
 RATE_LIMITED, UNAVAILABLE = 429, 503
@@ -23,9 +23,9 @@ def retry_pause(status: int, headers: Mapping[str, str], try_count: int) -> floa
 def _told(headers: Mapping[str, str]) -> float | None:
     """Returns the seconds that the answer asks to wait, if it does, bounded."""
     text = headers.get("retry-after-ms", "")
-    return min(int(text) / 1000, LONGEST_SECONDS) if text.isdigit() else None
+    return min(int(text) / 1000, MAX_SECONDS) if text.isdigit() else None
 
 
 def _longer(try_count: int) -> float:
     """Returns twice as long a time after each try, and not the same for all."""
-    return float(min(FIRST_SECONDS * 2 ** min(try_count, 10), LONGEST_SECONDS) * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+    return float(min(FIRST_SECONDS * 2 ** min(try_count, 10), MAX_SECONDS) * random.uniform(0.5, 1.0))  # noqa: S311 - no secret

@@ -22,7 +22,7 @@ from headrace.storage.whole_file import sync_folder, write_whole
 
 RECORD, INPUT, CANCEL = "record.json", "input.jsonl", "cancel"
 """Names in the folder of a batch."""
-MOST_OPEN = 200
+MAX_OPEN = 200
 """Maximum number of batches of a tenant that have not ended."""
 LEFT_SECONDS = 86400.0
 """Seconds after which the mark of a batch that was never made is removed."""
@@ -45,8 +45,8 @@ class BatchStore:
         RateLimited if the tenant has too many batches."""
         folder = self.folder(record.tenant, record.id)
         self._open.mkdir(parents=True, exist_ok=True)
-        if sum(name.endswith(_mark_ending(record.tenant)) for name in os.listdir(self._open)) >= MOST_OPEN:
-            raise RateLimited(f"{MOST_OPEN} batches of this tenant have not ended: wait for one, or cancel it")
+        if sum(name.endswith(_mark_ending(record.tenant)) for name in os.listdir(self._open)) >= MAX_OPEN:
+            raise RateLimited(f"{MAX_OPEN} batches of this tenant have not ended: wait for one, or cancel it")
         folder.mkdir(parents=True)
         try:
             _link(content, folder / INPUT)

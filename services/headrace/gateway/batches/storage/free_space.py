@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client import Gauge
 
-LEAST_BYTES = 1024 * 1024
+MIN_BYTES = 1024 * 1024
 """Bytes below which a disk counts as full: a record may still be written, and no file."""
 FREE = Gauge("headrace_files_free_bytes", "Bytes that are free on the disk of files and batches")
 
@@ -30,4 +30,4 @@ class FreeSpace:
             free = self.measure()
         except OSError as error:
             return f"not ready: {error.strerror}"
-        return "ready" if free >= LEAST_BYTES else f"full: {free} bytes are free"
+        return "ready" if free >= MIN_BYTES else f"full: {free} bytes are free"

@@ -7,7 +7,7 @@ from itertools import chain
 from headrace.gateway.filter.detectors.finding import Finding
 from headrace.gateway.filter.detectors.pattern_detector import SHORT_LENGTH, PatternDetector
 
-LONGEST_TAIL = 640
+MAX_TAIL = 640
 
 
 class PatternSet:
@@ -28,5 +28,5 @@ class PatternSet:
         return chain.from_iterable(detector.find(text, begin) for detector in self._detectors)
 
     def undecided(self, text: str) -> int:
-        match = self._match_tails(text[: -LONGEST_TAIL - 1 : -1])
+        match = self._match_tails(text[: -MAX_TAIL - 1 : -1])
         return max(match.regs)[1] if match else 0

@@ -75,7 +75,7 @@ def _email_places() -> "FindPlaces":
 def _phone_places() -> "FindPlaces":
     from headrace.gateway.filter.detectors.places.phone_places import phone_places
 
-    return functools.partial(phone_places, least_digits=_MIN_PHONE_DIGITS, least_local_digits=_MIN_LOCAL_DIGITS)
+    return functools.partial(phone_places, min_digits=_MIN_PHONE_DIGITS, min_local_digits=_MIN_LOCAL_DIGITS)
 
 
 def _secret_places() -> "FindPlaces":

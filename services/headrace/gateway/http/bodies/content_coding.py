@@ -10,9 +10,9 @@ import zstandard
 from headrace.errors import InvalidRequest, UnsupportedMediaType
 from headrace.gateway.http.bodies.body_meter import SLICE_BYTES
 
-MOST_WINDOW_BYTES = 8 * 1024 * 1024
+MAX_WINDOW_BYTES = 8 * 1024 * 1024
 """Memory that one zstd frame may ask for, as RFC 9659 bounds it."""
-MOST_MEMBERS = 16
+MAX_MEMBERS = 16
 """Members of one gzip body: clients send one, and a million empty ones would take long."""
 _GZIP = zlib.MAX_WBITS | 16
 
@@ -52,7 +52,7 @@ def _deflate(content: bytes) -> BinaryIO:
 
 
 def _zstd(content: bytes) -> BinaryIO:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
     return cast("BinaryIO", decompressor.stream_reader(content, read_across_frames=True))
 
 
@@ -67,7 +67,7 @@ class _Inflated(io.RawIOBase):
         self._inflater = zlib.decompressobj(window_bits)
         self._window_bits = window_bits
         self._left = content
-        self._members_left = MOST_MEMBERS
+        self._members_left = MAX_MEMBERS
 
     def readable(self) -> bool:
         return True

@@ -42,7 +42,7 @@ def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: Transfer
     if not fleet.has_prefill or worker.report.is_prefill:
         return Prefill()
     missing = _missing(ticket, worker)
-    if missing < terms.least_token_count:
+    if missing < terms.min_token_count:
         return Prefill(remark=f"only {missing} tokens are missing")
     sources = list(_sources(ticket, worker, fleet, now))
     if not sources:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class TransferTerms:
     """Settings of the decision who computes a prompt."""
 
-    least_token_count: int = 512
+    min_token_count: int = 512
     """Fewest missing tokens of a prompt for which KV blocks travel from a prefill worker."""
     assumed_rate: float = 1e9
     """Bytes per second at which KV blocks travel to a worker that has not measured it."""

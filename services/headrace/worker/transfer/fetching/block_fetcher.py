@@ -20,7 +20,7 @@ from headrace.worker.transfer.transfer_metrics import RECOMPUTED_BLOCKS
 
 DEADLINE_SHARE = 0.3
 """Share of the time that a request has left which its transfer may take."""
-LONGEST_SECONDS = 20.0
+MAX_SECONDS = 20.0
 """Longest time, in seconds, that a transfer may take: shorter than gateways wait for progress."""
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class BlockFetcher:
     async def _fetch_and_begin(
         self, sources: Sequence[BlockSource], order: PrefillOrder, begin: Callable[[], None]
     ) -> None:
-        deadline = Deadline.after(min(LONGEST_SECONDS, DEADLINE_SHARE * order.remaining_seconds))
+        deadline = Deadline.after(min(MAX_SECONDS, DEADLINE_SHARE * order.remaining_seconds))
         search = BlockSearch(order, self._block_size, self._thread, self._exchange, deadline)
         try:
             for source in sources:

@@ -58,7 +58,7 @@ class BlockSearch:
         hashes = self.missing[:count]
         if packet.first_index != self.found_count or not packet.is_intact(hashes):
             REFUSED_BLOCKS.inc(count)
-            raise Unavailable("KV blocks arrived damaged, or are not those that were asked for")
+            raise Unavailable("KV blocks arrived damaged, or are not the ones requested")
         added = await self._thread.call(lambda: self._leases.add(hashes, packet.contents), self.deadline.remaining)
         self.found_count += added
         self._is_full = added < count

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("each_kernel")
 
 PROMPTS = make_prompts((3, 40, 150, 300))
 """Shorter and longer than the window of 24, a chunk of 64 and a tile of 128 keys."""
-LARGEST_ERROR = 1e-4
+MAX_ERROR = 1e-4
 MAX_LEN = {"phi3_short": 384, "phi3_long": 512}
 TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long", "mixtral_windows", "qwen3_moe")
 """Together, all code that the others share."""
@@ -116,7 +116,7 @@ def relative_error(engine: TextEngine, oracle: Oracle, prompt: tuple[int, ...]) 
 
 def check_against_transformers(engine: TextEngine, oracle: Oracle, prompts: list[tuple[int, ...]]) -> None:
     for prompt in prompts:
-        assert relative_error(engine, oracle, prompt) <= LARGEST_ERROR, len(prompt)
+        assert relative_error(engine, oracle, prompt) <= MAX_ERROR, len(prompt)
     out = run(engine, *(request(str(i), p, max_tokens=12, temperature=0.0) for i, p in enumerate(prompts)))
     for index, prompt in enumerate(prompts):
         assert out[str(index)] == oracle.continuation(prompt), len(prompt)

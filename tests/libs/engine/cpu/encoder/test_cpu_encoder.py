@@ -25,7 +25,7 @@ from headrace.engine.step.encoder import Encoder
 from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
 
 pytestmark = needs_kernels
-LARGEST_ERROR = 1e-4
+MAX_ERROR = 1e-4
 PROMPTS = make_prompts((1, 2, 3, 16, 17, 64, 129, 300, 512))
 EVEN: dict[str, Any] = {"intermediate_size": 96}
 """Sizes that codes can hold."""
@@ -57,7 +57,7 @@ def check_against_transformers(encoder: Encoder, model: Any, *prompts: tuple[int
     for prompt, found in zip(prompts, encode(encoder, *prompts), strict=True):
         expected = hidden_states(model, prompt)
         error = (torch.from_numpy(found) - expected).abs().max() / expected.abs().max()
-        assert error <= LARGEST_ERROR, len(prompt)
+        assert error <= MAX_ERROR, len(prompt)
 
 
 @pytest.mark.parametrize("with_head", [False, True])

@@ -11,7 +11,7 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats
 from headrace.engine.cpu.weights.key_factors import (
     COLUMNS,
-    LARGEST_EXPONENT,
+    MAX_EXPONENT,
     _sum_squares,
     are_key_factors,
     choose_key_factors,
@@ -134,7 +134,7 @@ def test_sums_are_rounded_in_one_order() -> None:
     assert not np.array_equal((weighted * weighted).sum(axis=1), total)
 
 
-@pytest.mark.parametrize("number", [0.0, 0.5, 3.0, -2.0, float(2 ** (LARGEST_EXPONENT + 1)), np.nan, np.inf])
+@pytest.mark.parametrize("number", [0.0, 0.5, 3.0, -2.0, float(2 ** (MAX_EXPONENT + 1)), np.nan, np.inf])
 def test_other_numbers_are_no_factors(number: float) -> None:
     assert are_key_factors(np.array([1, 2, 1024], np.float32))
     assert not are_key_factors(np.array([1, number], np.float32))

@@ -20,7 +20,7 @@ from headrace.engine.torch.operators.operators import Operators
 from headrace.engine.torch.operators.torch_operators import TorchOperators
 from headrace.errors import InvalidCheckpoint, Unsupported
 
-LARGEST_ERROR = 1e-4
+MAX_ERROR = 1e-4
 LENGTHS = (1, 2, 3, 17, 64, 129, 300, 512)
 
 
@@ -46,13 +46,13 @@ def test_hidden_states_equal_transformers(name: str, with_head: bool, tmp_path: 
     for operators in (None, TorchOperators()):
         encoder = load(tmp_path, operators=operators)
         for prompt in make_prompts(LENGTHS):
-            assert relative_error(encoder, hidden_states(model, prompt), prompt) <= LARGEST_ERROR, len(prompt)
+            assert relative_error(encoder, hidden_states(model, prompt), prompt) <= MAX_ERROR, len(prompt)
 
 
 def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_it(tmp_path: Path) -> None:
     model = make_encoder(tmp_path, "roberta")
     prompt = (7, 1, 8, 1, 1, 9)
-    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
+    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= MAX_ERROR
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
     assert old.keys() != tensors.keys()
     save_file(old, tmp_path / "model.safetensors")
     (prompt,) = make_prompts((20,))
-    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
+    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= MAX_ERROR
 
 
 def test_what_only_makes_text_says_that_an_encoder_makes_none() -> None:

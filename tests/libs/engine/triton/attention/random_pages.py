@@ -9,7 +9,7 @@ from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 BLOCK_SIZE = 16
-LARGEST_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+MAX_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def keep(states: Tensor, kind: torch.dtype) -> KvPages:
     """Keeps states as the kernels do: 8 bits have one scale for each token and head."""
     if kind.itemsize > 1:
         return KvPages(states.to(kind))
-    scales = states.abs().amax(dim=-1) / LARGEST_CODES[kind]
+    scales = states.abs().amax(dim=-1) / MAX_CODES[kind]
     scaled = states / scales[..., None]
     return KvPages(scaled.round().to(kind) if kind == torch.int8 else scaled.to(kind), scales)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.libs.engine.triton.attention.random_pages import BLOCK_SIZE, LARGEST_CODES
+from tests.libs.engine.triton.attention.random_pages import BLOCK_SIZE, MAX_CODES
 from tests.libs.engine.triton.device import FP32_ERROR
 from torch import Tensor
 from torch.nn import functional
@@ -35,7 +35,7 @@ def make_heads(head_size: int, rotary_size: int, *, has_norms: bool) -> RotaryHe
 def make_pages(head_size: int, kind: torch.dtype) -> KvPages:
     """Pages of no numbers, which a store has to replace."""
     slots = (2, KV_HEADS, 4, BLOCK_SIZE)
-    scales = torch.full(slots, torch.nan) if kind in LARGEST_CODES else None
+    scales = torch.full(slots, torch.nan) if kind in MAX_CODES else None
     states = torch.full((*slots, head_size), 93 if kind == torch.int8 else torch.nan)
     return KvPages(states.to(kind), scales)
 
@@ -79,7 +79,7 @@ def test_heads_are_turned_and_stored(kind: torch.dtype, head_size: int, rotary_s
     found = stored[:, SLOTS.long()].double()
     if pages.scales is not None:
         scales = pages.scales.view(2 * KV_HEADS, -1)[:, SLOTS.long()].double()
-        assert torch.allclose(scales, kept.abs().amax(dim=-1) / LARGEST_CODES[kind], rtol=1e-5)
+        assert torch.allclose(scales, kept.abs().amax(dim=-1) / MAX_CODES[kind], rtol=1e-5)
         kept, error = kept / scales[..., None], torch.tensor(ERRORS[kind])
     assert (found - kept).abs().max() <= error
     others = [slot for slot in range(stored.shape[1]) if slot not in SLOTS.tolist()]

@@ -80,7 +80,7 @@ def test_who_has_lost_a_batch_changes_nothing(store: BatchStore, tmp_path: Path)
 
 
 def test_a_tenant_has_so_many_open_ones(store: BatchStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_OPEN", 2)
+    monkeypatch.setattr(module, "MAX_OPEN", 2)
     first, _ = (create(store, tmp_path) for _ in range(2))
     with pytest.raises(RateLimited):
         create(store, tmp_path)

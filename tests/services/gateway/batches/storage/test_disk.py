@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import StorageFull
 from headrace.errors.table import row_of
 from headrace.gateway.batches.storage.disk import on_disk
-from headrace.gateway.batches.storage.free_space import FREE, LEAST_BYTES, FreeSpace
+from headrace.gateway.batches.storage.free_space import FREE, MIN_BYTES, FreeSpace
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def test_other_failures_stay_what_they_are(tmp_path: Path) -> None:
 def test_the_space_that_is_left_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = FreeSpace(tmp_path)
     assert space.report() == "ready"
-    assert FREE._value.get() > LEAST_BYTES
+    assert FREE._value.get() > MIN_BYTES
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4096))
     assert space.report() == "full: 0 bytes are free"
     assert FREE._value.get() == 0

@@ -11,7 +11,7 @@ from headrace.gateway.api.entry.body_errors import explain
 from headrace.gateway.api.openai.fields.tool_fields import MAX_NAME_LENGTH, MAX_TOOLS, ToolName
 from headrace.gateway.chat.tools.tool import Tool
 
-MOST_TIMES = 16
+MAX_TIMES = 16
 """Maximum number of times that the items of a request may add as many tools as it may have."""
 _SEPARATOR = "__"
 _FUNCTION, _NAMESPACE = "function", "namespace"
@@ -90,8 +90,8 @@ def _functions_of_items(
         if item.get("type") in _ITEMS_WITH_TOOLS:
             tools = _given(item.get("tools") or [], index)
             count += sum(1 + len(tool.tools or ()) for tool in tools)
-            if count > MOST_TIMES * MAX_TOOLS:
-                raise InvalidRequest(f"the input has more than {MOST_TIMES * MAX_TOOLS} tools", param="input")
+            if count > MAX_TIMES * MAX_TOOLS:
+                raise InvalidRequest(f"the input has more than {MAX_TIMES * MAX_TOOLS} tools", param="input")
             yield from _functions(tools, left_out)
 
 

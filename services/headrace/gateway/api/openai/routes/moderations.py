@@ -18,7 +18,7 @@ from headrace.gateway.http.exchange import Handler, HttpExchange
 _EVERYTHING = FilterRules([PatternSet(list(PERSONAL_DATA.values()))])
 MODEL = "headrace-filter"
 """Name of the filter where a model is named."""
-MOST_CHARACTERS, MOST_TEXTS = 1_000_000, 2048
+MAX_CHARACTERS, MAX_TEXTS = 1_000_000, 2048
 """Characters and texts of one request."""
 
 
@@ -46,9 +46,9 @@ class ModerationRoutes:
         rules = self._filters.of(call.caller.tenant.name)
         used = _EVERYTHING if rules is NOTHING else rules
         texts, length = body.input, sum(map(len, body.input))
-        if len(texts) > MOST_TEXTS or length > MOST_CHARACTERS:
+        if len(texts) > MAX_TEXTS or length > MAX_CHARACTERS:
             raise PayloadTooLarge(
-                f"the input has {len(texts)} texts of {length} characters; at most {MOST_TEXTS} of {MOST_CHARACTERS} "
+                f"the input has {len(texts)} texts of {length} characters; at most {MAX_TEXTS} of {MAX_CHARACTERS} "
                 "are searched at once: split it",
                 param="input",
             )

@@ -14,22 +14,22 @@ from headrace.gateway.filter.detectors.places.character_codes import (
 )
 from headrace.gateway.filter.detectors.places.linked_runs import LinkedRuns
 
-_LEAST, _MOST = 13, 19
+_MIN, _MAX = 13, 19
 """Digits of a card number."""
 
 
 def card_places(codes: Codes) -> Places:
     """Returns where numbers begin that have the right length and check digit (Luhn)."""
     is_digit = between(codes, "0", "9")
-    if np.count_nonzero(is_digit) < _LEAST:
+    if np.count_nonzero(is_digit) < _MIN:
         return np.empty(0, np.int64)
     runs = LinkedRuns.of(is_digit, among(codes, b" -"))
-    if runs.longest < _LEAST:
+    if runs.longest < _MIN:
         return np.empty(0, np.int64)
     following: Places = np.subtract(runs.ends, np.arange(len(runs.ends), dtype=np.int32))
-    numbers = np.flatnonzero(begins_word(codes).take(runs.places) & (following >= _LEAST))
+    numbers = np.flatnonzero(begins_word(codes).take(runs.places) & (following >= _MIN))
     last = _last_digits(runs, numbers, following)
-    fits = np.flatnonzero(last - numbers >= _LEAST - 1)
+    fits = np.flatnonzero(last - numbers >= _MIN - 1)
     numbers, last = numbers.take(fits), last.take(fits)
     if not len(numbers):
         return numbers
@@ -41,7 +41,7 @@ def card_places(codes: Codes) -> Places:
 def _last_digits(runs: LinkedRuns, numbers: Places, following: Places) -> Places:
     """Returns the number of the last digit of the longest card number that begins at each: one behind which no digit
     follows directly. `following`: how many digits there are in its run from each on."""
-    lengths = np.minimum(following, np.int32(_MOST)).take(numbers)
+    lengths = np.minimum(following, np.int32(_MAX)).take(numbers)
     return last_until(~runs.is_adjacent, numbers + lengths - 1)
 
 

@@ -15,7 +15,7 @@ from headrace.gateway.filter.detectors.places.character_codes import (
     marked,
 )
 
-_MOST_LOCAL, _MOST_DOMAIN = 64, 253
+_MAX_LOCAL, _MAX_DOMAIN = 64, 253
 """Characters before the @, and behind it up to the last dot."""
 _LETTERS = bytes(range(ord("A"), ord("Z") + 1)) + bytes(range(ord("a"), ord("z") + 1))
 _LOCAL = _LETTERS + b"0123456789._%+-"
@@ -34,7 +34,7 @@ def email_places(codes: Codes) -> Places:
     is_local = among(codes, _LOCAL)
     places = np.flatnonzero(is_local & begins_word(codes))
     ends = first_from(~is_local, places)
-    return marked(places, is_sign.take(ends) & (ends - places <= _MOST_LOCAL))
+    return marked(places, is_sign.take(ends) & (ends - places <= _MAX_LOCAL))
 
 
 def _have_domain(codes: Codes, signs: Places) -> Mask:
@@ -43,6 +43,6 @@ def _have_domain(codes: Codes, signs: Places) -> Mask:
     is_last_dot = (codes == ord(".")) & ahead(is_letter, 1) & ahead(is_letter, 2)
     if not is_last_dot.any():
         return np.zeros(len(signs), np.bool_)
-    end = np.minimum(first_from(~among(codes, _DOMAIN), signs + 1), signs + 2 + _MOST_DOMAIN)
+    end = np.minimum(first_from(~among(codes, _DOMAIN), signs + 1), signs + 2 + _MAX_DOMAIN)
     have: Mask = last_until(is_last_dot, end - 1) >= signs + 2
     return have

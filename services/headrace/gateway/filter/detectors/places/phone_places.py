@@ -15,35 +15,35 @@ from headrace.gateway.filter.detectors.places.character_codes import (
     running_sums,
 )
 
-_MOST_INNER = 60
+_MAX_INNER = 60
 """Maximum number of characters between the first digits of a number and its last."""
 
 
-def phone_places(codes: Codes, least_digits: int, least_local_digits: int) -> Places:
-    """Returns where numbers begin: with the code of a country, which have `least_digits`, without one, which have
-    `least_local_digits`, and North American ones."""
+def phone_places(codes: Codes, min_digits: int, min_local_digits: int) -> Places:
+    """Returns where numbers begin: with the code of a country, which have `min_digits`, without one, which have
+    `min_local_digits`, and North American ones."""
     is_digit = between(codes, "0", "9")
-    if np.count_nonzero(is_digit) < least_digits:
+    if np.count_nonzero(is_digit) < min_digits:
         return np.empty(0, np.int64)
-    begins = _with_country(codes, is_digit, least_digits) | _local(codes, is_digit, least_local_digits)
+    begins = _with_country(codes, is_digit, min_digits) | _local(codes, is_digit, min_local_digits)
     return np.flatnonzero(begins | (_north_american(codes, is_digit) & begins_word(codes)))
 
 
 def _with_country(codes: Codes, is_digit: Mask, least: int) -> Mask:
     begins = (codes == ord("+")) & ahead(is_digit, 1)
-    return _has_digits(begins, is_digit, among(codes, b"0123456789 ().-"), 1, 1 + _MOST_INNER + 1, least)
+    return _has_digits(begins, is_digit, among(codes, b"0123456789 ().-"), 1, 1 + _MAX_INNER + 1, least)
 
 
 def _local(codes: Codes, is_digit: Mask, least: int) -> Mask:
     allowed = among(codes, b"0123456789 ()-")
     is_zero = codes == ord("0")
     plain = is_zero & begins_word(codes)
-    marked = _has_digits(plain, is_digit, allowed, 0, 1 + _MOST_INNER + 1, least)
+    marked = _has_digits(plain, is_digit, allowed, 0, 1 + _MAX_INNER + 1, least)
     bracketed = (codes == ord("(")) & ahead(is_zero, 1)
     if bracketed.any():
         closes = [ahead_all(is_digit, 2, 2 + count) & ahead(codes == ord(")"), 2 + count) for count in range(1, 6)]
         bracketed &= np.logical_or.reduce(closes)
-        marked |= _has_digits(bracketed, is_digit, allowed, 1, 7 + _MOST_INNER + 1, least)
+        marked |= _has_digits(bracketed, is_digit, allowed, 1, 7 + _MAX_INNER + 1, least)
     return marked
 
 

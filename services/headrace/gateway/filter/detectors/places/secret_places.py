@@ -20,7 +20,7 @@ _DIGITS = b"0123456789"
 _AWS_LENGTH = 20
 
 _PEM_BEGIN, _PEM_END = b"-----BEGIN ", b"PRIVATE KEY-----"
-_MOST_PEM = 30
+_MAX_PEM = 30
 """Maximum number of characters between the two."""
 
 
@@ -79,4 +79,4 @@ def _pem(codes: Codes) -> Places:
     following = np.append(ends, len(codes))[np.searchsorted(ends, behind)]
     behind = np.minimum(behind, len(codes) - 1)
     allowed = first_from(~(between(codes, "A", "Z") | (codes == ord(" "))), behind)
-    return marked(places, (following - behind <= _MOST_PEM) & ((allowed >= following) | (following == behind)))
+    return marked(places, (following - behind <= _MAX_PEM) & ((allowed >= following) | (following == behind)))
