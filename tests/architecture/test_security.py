@@ -1,4 +1,4 @@
-"""One room decides which caller may talk to which service: certificates, roles, credentials, permissions, TLS of ports."""
+"""One room decides which caller may talk to which service: certificates, roles, credentials, permissions, TLS."""
 
 import ast
 import re
