@@ -1,4 +1,4 @@
-"""Who may talk to whom is decided in one room: certificates, roles, credentials, permissions in NATS, TLS of ports."""
+"""One room decides which caller may talk to which service: certificates, roles, credentials, permissions, TLS."""
 
 import ast
 import re

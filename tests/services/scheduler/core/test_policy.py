@@ -33,10 +33,10 @@ def ticket(
     return Ticket(name, 1, MODEL, tenant, time, time + seconds, prompt, output, urgency, **fields)
 
 
-def realtime_ttfts(flood: int) -> list[float]:
+def realtime_ttfts(flood: int, *, measures_pace: bool) -> list[float]:
     """Times to first token of realtime requests, beside batch requests that came almost all at once. Not counted are
     those of the first seconds, in which batch work that was there before the first of them comes to its end."""
-    platform = SimulatedPlatform(Policy(max_waiting_count=100_000), measures_pace=False)
+    platform = SimulatedPlatform(Policy(max_waiting_count=100_000), measures_pace=measures_pace)
     for name in ("w0", "w1"):
         platform.add_worker(name, GPU)
     chance = random.Random(1)
@@ -53,8 +53,9 @@ def realtime_ttfts(flood: int) -> list[float]:
 
 
 @pytest.mark.slow
-def test_realtime_requests_hardly_notice_a_flood_of_batch_work() -> None:
-    idle, flooded = realtime_ttfts(0), realtime_ttfts(600)
+@pytest.mark.parametrize("measures_pace", [False, True])
+def test_realtime_requests_hardly_notice_a_flood_of_batch_work(measures_pace: bool) -> None:
+    idle, flooded = realtime_ttfts(0, measures_pace=measures_pace), realtime_ttfts(600, measures_pace=measures_pace)
     assert (percentile(flooded, 95) or 0.0) <= 1.5 * (percentile(idle, 95) or 0.0)
 
 

@@ -12,6 +12,9 @@ FORGET_SECONDS = 600.0
 MASS_SILENCE_SHARE = 0.5
 MASS_SILENCE_COUNT = 3
 """Smallest number of workers whose silence at the same time is blamed on this process; see also MASS_SILENCE_SHARE."""
+MUCH_FASTER = 2.0
+"""Factor by which another worker must read prompts faster to be kept free instead. Measured rates of equal workers
+differ with their traffic, and the other one has to finish its batch work first."""
 
 _Entry = tuple[float, int, str]
 """Pressure of a worker, its stamp when the entry was made, and its id."""
@@ -147,10 +150,16 @@ class Fleet:
         return len(silent) < len(self.workers)
 
     def choose_reserved(self) -> None:
-        """Picks the fastest worker to be kept free of batch work. Costs O(workers)."""
-        usual = [worker for worker in self.workers.values() if not worker.report.is_prefill]
-        fastest = min(usual, key=lambda worker: (-worker.prefill_rate, worker.worker_id), default=None)
-        self.reserved = "" if fastest is None or len(usual) < 2 else fastest.worker_id
+        """Picks the fastest worker to be kept free of batch work, and stays with it while no other is much faster.
+        Costs O(workers)."""
+        usual = {name: worker for name, worker in self.workers.items() if not worker.report.is_prefill}
+        if len(usual) < 2:
+            self.reserved = ""
+            return
+        fastest = min(usual.values(), key=lambda worker: (-worker.prefill_rate, worker.worker_id))
+        kept = usual.get(self.reserved)
+        if kept is None or fastest.prefill_rate > MUCH_FASTER * kept.prefill_rate:
+            self.reserved = fastest.worker_id
 
     def _heaps_for(self, adapter: str) -> dict[_Kind, list[_Entry]]:
         heaps = self._heaps.get(adapter)
