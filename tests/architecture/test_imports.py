@@ -27,7 +27,6 @@ MAY_IMPORT_TORCH = tuple(
     f"libs/headrace/{place}"
     for place in (
         "engine/checkpoints/",
-        "engine/cpu/weights/packing.py",
         "engine/torch/",
         "engine/parallel/",
         "engine/triton/",

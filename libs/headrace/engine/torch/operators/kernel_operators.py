@@ -5,10 +5,10 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.structures import Routing
+from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.torch.operators.floats import floats
 from headrace.engine.torch.operators.kernel_linear import KernelLinear
