@@ -28,6 +28,7 @@ MAY_IMPORT_TORCH = tuple(
     for place in (
         "engine/checkpoints/",
         "engine/torch/",
+        "engine/gpu/",
         "engine/parallel/",
         "engine/triton/",
         "engine/vllm/",

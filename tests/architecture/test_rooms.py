@@ -19,6 +19,7 @@ ENGINE_ROOMS = [
     "checkpoints",
     "cpu",
     "torch",
+    "gpu",
     "parallel",
     "speculation",
     "engines",
