@@ -27,8 +27,8 @@ MAY_IMPORT_TORCH = tuple(
     f"libs/headrace/{place}"
     for place in (
         "engine/checkpoints/",
-        "engine/cpu/weights/packing.py",
         "engine/torch/",
+        "engine/gpu/",
         "engine/parallel/",
         "engine/triton/",
         "engine/vllm/",

@@ -11,9 +11,9 @@ from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_max_le
 from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.gpu.choose_backend import choose_backend
 from headrace.engine.torch.decoder.decoder import Decoder
-from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision
-from headrace.engine.torch.operators.choose_operators import choose_operators
+from headrace.engine.torch.device_setup import build_attention, choose_device
 from headrace.engine.torch.runner import TorchRunner
 from headrace.evaluation.whole_sequence import BLOCK_SIZE, run_whole
 
@@ -42,17 +42,16 @@ class SequenceModel:
             max_model_length=sequence_length,
         )
         torch_device = choose_device(settings)
-        dtype = choose_precision(settings, model_config, torch_device)
+        backend = choose_backend(settings, model_config, torch_device, "calibration observes its layers")
         max_len = choose_max_len(settings, model_config)
-        operators = choose_operators(torch_device)
         with torch.inference_mode():
             weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision))
             record = WeightRecord(weights)
-            decoder = Decoder(model_config, record, operators, dtype, torch_device)
-            attention = build_attention(settings, model_config, decoder, operators, max_len, dtype, torch_device)
-        runner = TorchRunner(decoder, attention, operators, torch_device)
+            decoder = Decoder(model_config, record, backend.operators, backend.dtype, torch_device)
+            attention = build_attention(settings, backend, decoder, max_len)
+        runner = TorchRunner(decoder, attention, backend)
         model = cls(model_config, decoder, record, runner)
-        model.precision = describe_precision(settings, model_config, dtype)
+        model.precision = describe_precision(settings, model_config, backend.dtype)
         return model
 
     @torch.inference_mode()

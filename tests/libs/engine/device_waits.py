@@ -14,7 +14,7 @@ from headrace.engine.torch.operators import torch_sampler
 
 READS = ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__", "__index__")
 """Methods of a tensor that bring numbers to the host."""
-OURS = ("headrace/engine/torch/", "headrace/engine/triton/", "headrace/engine/engines/")
+OURS = ("headrace/engine/torch/", "headrace/engine/gpu/", "headrace/engine/triton/", "headrace/engine/engines/")
 
 
 class DeviceWaits:

@@ -10,13 +10,12 @@ from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.cpu import decoder as cpu_decoder
+from headrace.engine.gpu import choose_backend
 from headrace.engine.loading import load_speculator
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.step_cost import StepCost
-from headrace.engine.torch import load as load_torch
+from headrace.engine.torch.backends.torch_backend import torch_backend
 from headrace.engine.torch.operators import choose_operators
-from headrace.engine.torch.operators.torch_operators import TorchOperators
-from headrace.evaluation import sequence_model
 
 DEFAULTS: dict[str, Any] = {}
 """Settings of the engine that a test runs under: see `each_kernel`."""
@@ -37,8 +36,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operations and the attention that GPUs have, on the CPU."""
     monkeypatch.setitem(DEFAULTS, "kernels", "torch")
-    for module in (load_torch, sequence_model):
-        monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
+    monkeypatch.setattr(choose_backend, "host_backend", lambda *settings: torch_backend(*settings[:4]))
 
 
 def without_step_times(monkeypatch: pytest.MonkeyPatch) -> None:

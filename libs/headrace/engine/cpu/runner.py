@@ -4,12 +4,12 @@ from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.row_buffer import RowBuffer
-from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.memory.aligned import address
+from headrace.engine.step.cpu_sampler import CpuSampler
+from headrace.engine.step.kernel_step import kernel_step
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 

@@ -58,11 +58,17 @@ def _load_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> L
     if fits:
         return load_cpu_encoder(folder, model, config)
     require_torch(reason)
-    # Imports torch, which the fused kernels can do without.
+    # All import torch, which the fused kernels can do without.
+    from headrace.engine.gpu.operators.gpu_operators import choose_gpu_operators
+    from headrace.engine.torch.device_setup import choose_device
     from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
+    from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
 
     _log.info("the model runs through torch", extra={"reason": reason})
-    return load_torch_encoder(folder, model, config)
+    device = choose_device(config)
+    is_host = device.type == "cpu"
+    operators = choose_encoder_operators(config.thread_count) if is_host else choose_gpu_operators(device, "torch")
+    return load_torch_encoder(folder, model, config, operators, device)
 
 
 def _within(config: EncoderConfig, max_len: int | None) -> EncoderConfig:

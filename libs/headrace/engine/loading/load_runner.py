@@ -25,8 +25,11 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     if fits:
         return load_cpu(source, model, config, max_len)
     require_torch(reason)
-    # Imports torch, which the fused kernels can do without.
+    # All import torch, which the fused kernels can do without.
+    from headrace.engine.gpu.choose_backend import choose_backend
+    from headrace.engine.torch.device_setup import choose_device
     from headrace.engine.torch.load import load_torch
 
     _log.info("the model runs through torch", extra={"reason": reason})
-    return load_torch(source, model, config, max_len, reason)
+    backend = choose_backend(config, model, choose_device(config), reason, config.thread_count)
+    return load_torch(source, model, config, max_len, backend)

@@ -7,17 +7,17 @@ from headrace.engine.parallel.group import Group
 from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
-from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.backends.backend import Backend
 
 
 class GroupRunner:
     """Tells the others what to compute, and computes its own part. See the Protocol in `runner.py`."""
 
-    def __init__(self, model: StageModel, group: Group, operators: Operators) -> None:
-        self.sampler = operators.sampler()
+    def __init__(self, model: StageModel, group: Group, backend: Backend) -> None:
+        self.sampler = backend.sampler
         self._model = model
         self._group = group
-        self._operators = operators
+        self._operators = backend.operators
         weakref.finalize(self, _end, group, model)
 
     def run(self, plan: StepPlan) -> StepLogits:

@@ -13,6 +13,7 @@ from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.gpu.choose_backend import choose_backend
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.parallel.collective import Collective, Store
 from headrace.engine.parallel.shards.place import ShardPlace
@@ -20,18 +21,10 @@ from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
 from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.parallel.summed_layer import summed
+from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_part import DecoderPart
-from headrace.engine.torch.device_setup import (
-    build_attention,
-    check_kv_precision,
-    choose_precision,
-    kv_bytes,
-    kv_shape,
-    settle_threads,
-)
-from headrace.engine.torch.operators.choose_operators import choose_operators
-from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.device_setup import build_attention, kv_bytes, settle_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +32,12 @@ class LoadedStage:
     """A rank that is ready, and facts about the whole group."""
 
     model: StageModel
-    operators: Operators
+    backend: Backend
     block_count: int
     parameter_count: int
     """Parameters of the whole model."""
     memory: HeldMemory
     """Memory of all ranks."""
-    dtype: torch.dtype
 
 
 def load_stage(
@@ -54,25 +46,24 @@ def load_stage(
     """Loads a rank's part, together with all other ranks. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     whole = read_model_config(source)
     part = shard_config(whole, place)
-    dtype = choose_precision(config, whole, device)
-    check_kv_precision(config, part, dtype, device, "several processes share it")
-    operators = choose_operators(device, config.thread_count or threads_of_a_rank(place), config.kernels)
-    settle_threads(config, operators)
+    thread_count = config.thread_count or threads_of_a_rank(place)
+    backend = choose_backend(config, part, device, "several processes share it", thread_count)
+    settle_threads(config, backend.operators)
     with torch.inference_mode():
         files = open_weights(source, whole.quantization, ROUNDED_BITS.get(config.precision))
         weights = WeightRecord(ShardedWeights(files, whole, place))
-        decoder = Decoder(part, weights, operators, dtype, device, part=_ends(whole, place))
+        decoder = Decoder(part, weights, backend.operators, backend.dtype, device, part=_ends(whole, place))
     collective = Collective(place, device, store)
     if place.tensor_count > 1:
         decoder.replace_layers([summed(layer, collective) for layer in decoder.layers])
     max_len = choose_max_len(config, whole)
     with torch.inference_mode():
-        agreed = collective.least(_block_count(config, part, max_len, dtype, device, place))
+        agreed = collective.least(_block_count(config, backend, max_len, place))
         settled = config.model_copy(update={"block_count": agreed})
-        attention = build_attention(settled, part, decoder, operators, max_len, dtype, device)
+        attention = build_attention(settled, backend, decoder, max_len)
     memory = HeldMemory(*collective.total(weights.byte_count, attention.byte_count))
-    model = StageModel(whole, place, decoder, attention, collective, dtype, device)
-    return LoadedStage(model, operators, attention.block_count, model_shape(whole).parameter_count, memory, dtype)
+    model = StageModel(whole, place, decoder, attention, collective, backend.dtype, device)
+    return LoadedStage(model, backend, attention.block_count, model_shape(whole).parameter_count, memory)
 
 
 def threads_of_a_rank(place: ShardPlace) -> int:
@@ -85,10 +76,7 @@ def _ends(config: DecoderConfig, place: ShardPlace) -> DecoderPart:
     return DecoderPart(place.begins, place.ends, slice(rows.start, rows.stop))
 
 
-def _block_count(
-    config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: ShardPlace
-) -> int:
+def _block_count(config: EngineConfig, backend: Backend, max_len: int, place: ShardPlace) -> int:
     """Returns the blocks that this rank has room for. Ranks without their own devices share the host's memory."""
-    block_bytes = kv_shape(config, part, dtype, device).block_bytes
-    room = kv_bytes(config, device) // (place.world_size if device.type == "cpu" else 1)
-    return choose_block_count(config, max_len, block_bytes, room)
+    room = kv_bytes(config, backend.device) // (place.world_size if backend.device.type == "cpu" else 1)
+    return choose_block_count(config, max_len, backend.attention.shape.block_bytes, room)

@@ -1,1 +1,1 @@
-"""Models on torch: the reference for everything else, and the path for GPUs."""
+"""Models on torch, on any device: the reference for everything else. Takes a backend, and knows no GPU kernels."""

@@ -1,7 +1,5 @@
 """Runs plans through a model on torch. Owns the KV cache."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,14 +10,11 @@ from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.backends.backend import Backend
+from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
 from headrace.engine.torch.device.device_copy import to_device
-from headrace.engine.torch.operators.operators import Operators
-
-if TYPE_CHECKING:
-    # Imports Triton, which only GPUs need.
-    from headrace.engine.torch.decode_graphs import DecodeGraphs
 
 
 class TorchRunner:
@@ -29,19 +24,18 @@ class TorchRunner:
         self,
         model: Decoder,
         attention: PagedAttention,
-        operators: Operators,
-        device: torch.device,
+        backend: Backend,
         adapters: AdapterSet | None = None,
-        graphs: "DecodeGraphs | None" = None,
+        graphs: StepGraphs | None = None,
     ) -> None:
         """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose. `graphs` compute
         the steps that they can."""
-        self.sampler = operators.sampler()
+        self.sampler = backend.sampler
         self.block_store: BlockStore | None = getattr(attention, "block_store", None)
         self._model = model
         self._attention = attention
-        self._operators = operators
-        self._device = device
+        self._operators = backend.operators
+        self._device = backend.device
         self._adapters = adapters
         self._graphs = graphs
 

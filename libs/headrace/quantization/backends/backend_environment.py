@@ -20,7 +20,7 @@ IMPORT_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class QuantizationPackage:
     """A third-party quantization package."""
 
     name: BackendName
@@ -41,24 +41,24 @@ class Backend:
 
 
 _COMMON = ("accelerate", "datasets", "safetensors", "setuptools>=77.0.3", "wheel")
-BACKENDS: dict[str, Backend] = {
-    "autoawq": Backend(
+BACKENDS: dict[str, QuantizationPackage] = {
+    "autoawq": QuantizationPackage(
         "autoawq", "awq", ("awq",), (*_COMMON, "torch==2.13.0", "transformers==4.51.3"), ("autoawq==0.2.9",)
     ),
-    "autogptq": Backend(
+    "autogptq": QuantizationPackage(
         "autogptq",
         "auto_gptq",
         ("gptq",),
         (*_COMMON, "torch==2.13.0", "transformers==4.51.3", "peft==0.11.1", "rouge", "gekko", "sentencepiece"),
         ("auto-gptq==0.7.1",),
     ),
-    "gptqmodel": Backend(
+    "gptqmodel": QuantizationPackage(
         "gptqmodel", "gptqmodel", ("gptq", "awq"), (*_COMMON, "torch==2.15.0", "ninja"), ("gptqmodel==7.7.0",)
     ),
 }
 
 
-def find_python(backend: Backend, chosen: Path | None) -> Path:
+def find_python(backend: QuantizationPackage, chosen: Path | None) -> Path:
     """Returns the Python of the chosen environment, of the one in HEADRACE_QUANTIZE_PYTHON, or of the default folder.
 
     Raises ConfigError with instructions for making one if it is missing or lacks the package.
@@ -83,7 +83,7 @@ def find_python(backend: Backend, chosen: Path | None) -> Path:
     return python
 
 
-def make_environment(backend: Backend) -> Path:
+def make_environment(backend: QuantizationPackage) -> Path:
     """Makes the environment in its default folder if needed. Returns its Python. Raises Unavailable if pip fails."""
     python = backend.usual_folder / "bin" / "python"
     for command in _commands(backend):
@@ -94,7 +94,7 @@ def make_environment(backend: Backend) -> Path:
     return python
 
 
-def _commands(backend: Backend) -> list[list[str]]:
+def _commands(backend: QuantizationPackage) -> list[list[str]]:
     folder = str(backend.usual_folder)
     pip = [f"{folder}/bin/python", "-m", "pip", "install"]
     return [
@@ -104,7 +104,7 @@ def _commands(backend: Backend) -> list[list[str]]:
     ]
 
 
-def _how_to_make(backend: Backend) -> str:
+def _how_to_make(backend: QuantizationPackage) -> str:
     return (
         f"{backend.name} needs its own environment: add --make-backend to make it in {backend.usual_folder}, or "
         f"name one that has {', '.join(backend.built_requirements)} with --backend-python or {PYTHON_VARIABLE}."

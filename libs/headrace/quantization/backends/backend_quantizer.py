@@ -12,13 +12,13 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.errors.tree import ConfigError, Unavailable, Unsupported
 from headrace.evaluation.token_windows import cut_windows
 from headrace.quantization.backends import backend_runner
-from headrace.quantization.backends.backend_environment import Backend
+from headrace.quantization.backends.backend_environment import QuantizationPackage
 from headrace.quantization.checkpoint_writer import COMPANIONS, FILE_MODE, check_target
 from headrace.quantization.quantization_settings import QuantizationSettings
 
 
 def quantize_with_backend(
-    backend: Backend, python: Path, source: Path, target: Path, settings: QuantizationSettings, text: str
+    backend: QuantizationPackage, python: Path, source: Path, target: Path, settings: QuantizationSettings, text: str
 ) -> int:
     """Calibrates on `text` and sends the package's output to stderr. Returns the size of the written weights in bytes.
 
@@ -46,7 +46,7 @@ def quantize_with_backend(
 
 
 def _run(
-    backend: Backend,
+    backend: QuantizationPackage,
     python: Path,
     source: Path,
     work: Path,

@@ -17,10 +17,10 @@ import pytest
 import torch
 from tests.libs.engine.engine_running import engine_config, finish, without_kernels
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.round_to_nearest import quantize
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import EngineRequest, SamplingParams
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import available
 from headrace.engine.loading.load_engine import load_engine

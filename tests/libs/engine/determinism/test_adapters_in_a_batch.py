@@ -193,7 +193,7 @@ def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_a_batch(folder: P
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_products_of_low_rank_do_not_depend_on_the_row_count(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
-    operators = choose_operators(torch.device("cpu"), 2)
+    operators = choose_operators(2)
     for rank in (1, 2, 3, 4, 5, 8, 16, 17, 64):
         for shape in ((rank, VOCAB_SIZE), (VOCAB_SIZE, rank), (rank, 64), (64, rank)):
             product = operators.linear(torch.randn(shape, generator=generator).to(dtype))

@@ -26,8 +26,8 @@ from tests.libs.engine.kernels.test_avx512_emulated import (
 from tests.libs.engine.tiny_models import make_family
 from tests.unpacked_packages import SIMDE, why_not
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
 from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.kernels.context import KernelContext

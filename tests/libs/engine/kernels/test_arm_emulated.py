@@ -27,8 +27,8 @@ from tests.libs.engine.row_operations import numbers, operations
 from tests.libs.engine.tiny_models import make_family
 from tests.unpacked_packages import ARM_COMPILER, why_not
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.choice.trials.run_trials import run_trials
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, load_kernels

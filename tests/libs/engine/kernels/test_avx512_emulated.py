@@ -20,11 +20,11 @@ from tests.unpacked_packages import SIMDE, unpacked, why_not
 from torch import Tensor
 
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
 from headrace.engine.kernels.choice.candidates import candidates, verdicts_here
 from headrace.engine.kernels.choice.kernel_choice import choose_kernels

@@ -24,8 +24,8 @@ from tests.libs.engine.kernels.test_avx512_emulated import (
     same_bits,
 )
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import context, library
 from headrace.engine.kernels.choice.trials.run_trials import run_trials
 from headrace.engine.kernels.context import KernelContext

@@ -13,8 +13,8 @@ import pytest
 import torch
 from tests.libs.engine.needed_kernels import needs_kernels
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.packed_weight import PackedWeight
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tests.libs.engine.needed_kernels import needs_kernels
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack, stored
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.cpu.weights.packing import pack, stored
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import PANELS_PER_TASK, PackedWeight, pack_rounded
 from headrace.engine.kernels.storage import Storage

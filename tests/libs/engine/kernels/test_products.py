@@ -8,10 +8,10 @@ import torch
 from tests.libs.engine.needed_kernels import needs_kernels
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack, stored
 from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.checkpoints.weights.tensor_source import Array, take_scales
-from headrace.engine.cpu.weights.packing import pack, stored
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import available
 from headrace.engine.kernels.packed_weight import PackedWeight

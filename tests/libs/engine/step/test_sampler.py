@@ -15,10 +15,10 @@ from tests.libs.engine.needed_kernels import NO_KERNELS, needs_kernels
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.reasoning_limit import ReasoningLimit
 from headrace.engine.contract.request import SamplingParams
-from headrace.engine.cpu import sampler as kernel_sampler
-from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import available, load_kernels
+from headrace.engine.step import cpu_sampler
+from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.step.uniform import uniform
 from headrace.engine.torch.operators import torch_sampler
@@ -151,7 +151,7 @@ def test_penalties_bias_and_bans_match_their_definition(sampler: Sampler) -> Non
     found = (
         torch_sampler._adjust(held, [sequence])[0]
         if isinstance(sampler, TorchSampler)
-        else torch.from_numpy(kernel_sampler._adjust(held, [sequence], [0])[0])
+        else torch.from_numpy(cpu_sampler._adjust(held, [sequence], [0])[0])
     )
     torch.testing.assert_close(found, torch.tensor(expected))
     assert sampler.sample(held, [sequence]) == [expected.index(max(expected))]

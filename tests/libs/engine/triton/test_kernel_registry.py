@@ -10,8 +10,8 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.loaded_weight import place
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.gpu.operators.gpu_operators import choose_gpu_operators
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.triton import kernel_registry
 from headrace.engine.triton.attention_problem import AttentionProblem
 from headrace.engine.triton.kernel_registry import ProductProblem, can_implement, max_tiled_rows
@@ -75,7 +75,7 @@ def test_settings_that_insist_are_told_why_not(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(kernel_registry, "_is_installed", lambda: True)
     with pytest.raises(ConfigError, match=r"kernels is 'triton', but device cpu is no GPU; .*TRITON_INTERPRET=1"):
-        choose_operators(torch.device("cpu"), 1, "triton")
+        choose_gpu_operators(torch.device("cpu"), "triton")
 
 
 def test_keys_and_values_are_only_kept_as_asked_where_a_kernel_can() -> None:

@@ -10,10 +10,10 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.triton.tiny_quantized import quantize_tiny
 
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.gpu.graphs import static_decodes
+from headrace.engine.gpu.graphs.decode_graphs import DecodeGraphs
+from headrace.engine.gpu.graphs.static_decodes import count_blocks, count_rows
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.torch.decode_graphs import DecodeGraphs
-from headrace.engine.torch.kv import static_decodes
-from headrace.engine.torch.kv.static_decodes import count_blocks, count_rows
 from headrace.errors.tree import ConfigError
 
 PROMPTS = make_prompts((5, 37, 20))

@@ -13,10 +13,10 @@ from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
 from torch import Tensor
 
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.gpu.attention import triton_attention
+from headrace.engine.gpu.operators import triton_linear
 from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.torch.attention import triton_attention
-from headrace.engine.torch.layers import triton_linear
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import ProductKernel, multiply
 from headrace.kv.block_hash import hash_blocks

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.adapters.adapter_parts import AdapterPart, Floats
-from headrace.engine.cpu.weights.array_packing import stored_array
+from headrace.engine.checkpoints.packing.array_packing import stored_array
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight, pack_plain
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Update

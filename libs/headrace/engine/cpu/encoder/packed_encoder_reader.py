@@ -8,12 +8,12 @@ from headrace.engine.checkpoints.array_weights import ArrayWeights
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import Projection
 from headrace.engine.checkpoints.layout.encoder_weights import EncoderWeights
+from headrace.engine.checkpoints.packing.array_packing import narrowed, pack_array
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight
 from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
 from headrace.engine.cpu.encoder.relative_buckets import relative_buckets
-from headrace.engine.cpu.weights.array_packing import narrowed, pack_array
 from headrace.engine.cpu.weights.packed_weights import Table
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import Storage

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Layer, Model
 from headrace.engine.memory.aligned import address
+from headrace.engine.step.kernel_step import kernel_step
 from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.attention.kernel_attention import model_of, point_at
 from headrace.engine.torch.attention.paged_attention import HeadShape

@@ -2,22 +2,24 @@
 
 from pathlib import Path
 
+import torch
+
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, describe_precision
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.step.loaded_encoder import LoadedEncoder
-from headrace.engine.torch.device_setup import choose_device, choose_precision, settle_threads
+from headrace.engine.torch.device_setup import choose_precision, settle_threads
 from headrace.engine.torch.encoder.encoder import Encoder
-from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
+from headrace.engine.torch.operators.operators import Operators
 
 
-def load_torch_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:
+def load_torch_encoder(
+    folder: Path, model: EncoderConfig, config: EngineConfig, operators: Operators, device: torch.device
+) -> LoadedEncoder:
     """Loads an encoder for torch. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    device = choose_device(config)
     dtype = choose_precision(config, model, device)
-    operators = choose_encoder_operators(device, config.thread_count)
     settle_threads(config, operators)
     weights = Weights(folder, model.quantization, ROUNDED_BITS.get(config.precision))
     encoder = Encoder(model, weights, operators, dtype, device)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.tensor_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.torch.operators.floats import floats
 

@@ -5,11 +5,10 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.structures import Routing
-from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.operators.floats import floats
 from headrace.engine.torch.operators.kernel_linear import KernelLinear
 from headrace.engine.torch.operators.kernel_norm import KernelNorm
@@ -62,9 +61,6 @@ class KernelOperators:
         routing = Routing(numbers.shape[1], count, normalizes)
         self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), experts.data_ptr(), len(numbers))
         return shares.to(scores.dtype), experts
-
-    def sampler(self) -> Sampler:
-        return CpuSampler(self.context)
 
     def export(self, logits: Tensor) -> Logits:
         return logits.numpy()

@@ -6,13 +6,30 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.step.sampler import Sampler
 from headrace.engine.torch.layers.linear import Linear
 
 
 class RowNorm(Protocol):
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, size] to the same shape and dtype."""
+        ...
+
+
+class LinearFactory(Protocol):
+    def __call__(self, weight: Weight, bias: Tensor | None = None) -> Linear:
+        """Returns the product with `weight` [out, in], plus `bias` [out]."""
+        ...
+
+
+class NormFactory(Protocol):
+    def __call__(self, weight: Tensor, epsilon: float) -> RowNorm:
+        """Returns a norm of rows with `weight` [size]."""
+        ...
+
+
+class GateFunction(Protocol):
+    def __call__(self, inputs: Tensor, activation: Activation) -> Tensor:
+        """Activates the first half of each row, times the second half: [rows, 2 x size] to [rows, size]."""
         ...
 
 
@@ -53,10 +70,6 @@ class Operators(Protocol):
         both [rows, count]. The weights are a softmax over all experts, or over the chosen ones if `normalizes`."""
         ...
 
-    def sampler(self) -> Sampler:
-        """Returns the sampler for logits from `export`."""
-        ...
-
     def export(self, logits: Tensor) -> object:
-        """Converts logits [rows, vocabulary] to the form that `sampler` takes."""
+        """Converts logits [rows, vocabulary] to the form that the backend's sampler takes."""
         ...

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.operators.operators import RowNorm
 from headrace.engine.torch.operators.single_row_linear import SingleRowLinear, row_by_row
 from headrace.engine.torch.operators.torch_operators import TorchOperators
@@ -50,9 +50,6 @@ class SingleRowOperators:
         rows = [self._whole.route(row.clone()[None], count, normalizes=normalizes) for row in scores]
         shares, experts = zip(*rows, strict=True)
         return torch.cat(shares), torch.cat(experts)
-
-    def sampler(self) -> Sampler:
-        return self._whole.sampler()
 
     def export(self, logits: Tensor) -> Logits:
         return self._whole.export(logits)

@@ -9,7 +9,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 class TorchLinear:
     """A plain matrix product. Dequantizes quantized weights to floating point."""
 
-    def __init__(self, weight: Weight, bias: Tensor | None) -> None:
+    def __init__(self, weight: Weight, bias: Tensor | None = None) -> None:
         self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
         self._bias = bias
 

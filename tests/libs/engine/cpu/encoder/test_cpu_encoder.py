@@ -23,6 +23,7 @@ from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.step.encoder import Encoder
 from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
+from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
 
 pytestmark = needs_kernels
 MAX_ERROR = 1e-4
@@ -42,7 +43,9 @@ def load(
 
 
 def through_torch(folder: Path, **settings: Any) -> Encoder:
-    return load_torch_encoder(folder, read_encoder_config(folder), engine_config(kernels="torch", **settings)).encoder
+    config = engine_config(kernels="torch", **settings)
+    operators, device = choose_encoder_operators(config.thread_count), torch.device("cpu")
+    return load_torch_encoder(folder, read_encoder_config(folder), config, operators, device).encoder
 
 
 def encode(encoder: Encoder, *prompts: tuple[int, ...]) -> Hidden:

@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 
 def load(folder: Path, dtype: torch.dtype = torch.float32, operators: Operators | None = None) -> Encoder:
     config = read_encoder_config(folder)
-    return Encoder(config, Weights(folder), operators or choose_encoder_operators(CPU, 1), dtype, CPU)
+    return Encoder(config, Weights(folder), operators or choose_encoder_operators(1), dtype, CPU)
 
 
 def relative_error(encoder: Encoder, expected: torch.Tensor, prompt: tuple[int, ...]) -> float:
@@ -73,7 +73,7 @@ def test_batch_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count
     stands for a machine without kernels."""
     make_encoder(tmp_path, name)
     prompts = make_prompts((*range(1, 41), 63, 64, 65, 127, 128, 129, 300, 512))
-    operators = TorchOperators() if thread_count is None else choose_encoder_operators(CPU, thread_count)
+    operators = TorchOperators() if thread_count is None else choose_encoder_operators(thread_count)
     encoder = load(tmp_path, dtype, operators)
     alone = [encoder([prompt])[0] for prompt in prompts]
     together = encoder(list(reversed(prompts)))[::-1]

@@ -4,9 +4,9 @@ import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.gpu.attention.paged_states import DTYPES
+from headrace.engine.gpu.operators.triton_use import can_use_triton
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.torch.kv.paged_states import DTYPES
-from headrace.engine.torch.operators.choose_operators import can_use_triton
 from headrace.engine.triton.attention_problem import AttentionProblem
 from headrace.engine.triton.kernel_registry import can_implement
 

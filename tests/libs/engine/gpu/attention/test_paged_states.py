@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from headrace.engine.gpu.attention.paged_states import PagedStates
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.torch.kv.paged_states import PagedStates
 
 STORAGES = [Storage.F32, Storage.BF16, Storage.F16, Storage.S8, Storage.FP8]
 LAYERS, HEADS, HEAD, BLOCK = 3, 2, 24, 16

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.libs.engine.needed_kernels import needs_kernels
 
+from headrace.engine.checkpoints.packing.array_packing import pack_array
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
-from headrace.engine.cpu.weights.array_packing import pack_array
 from headrace.engine.kernels.choice import self_test
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, load_kernels

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.engine.gpu.attention.triton_attention import TritonAttention
+from headrace.engine.gpu.graphs.static_decodes import StaticDecodes, count_blocks, count_rows
 from headrace.engine.step.step_arrays import StepArrays
-from headrace.engine.torch.attention.triton_attention import TritonAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
-from headrace.engine.torch.kv.static_decodes import StaticDecodes, count_blocks, count_rows
 
 Size = tuple[int, int]
 """Rows and blocks of each table."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from headrace.engine.gpu.attention.paged_states import PagedStates
+from headrace.engine.gpu.attention.paged_step import PagedStep
 from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
-from headrace.engine.torch.kv.paged_states import PagedStates
-from headrace.engine.torch.kv.paged_step import PagedStep
 from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.decode_attention import attend_decodes
 from headrace.engine.triton.attention.prefill_attention import attend_spans

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.engine.gpu.attention.paged_step import ALIGNMENT, PagedStep
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.device.device_copy import overwrite
-from headrace.engine.torch.kv.paged_step import ALIGNMENT, PagedStep
 
 MIN_TABLE_SIZE = 16
 SMALL_COUNT = 8

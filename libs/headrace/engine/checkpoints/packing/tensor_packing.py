@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.array_packing import chosen_rows, pack_array, stored_array, with_bias
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-from headrace.engine.cpu.weights.array_packing import chosen_rows, pack_array, stored_array, with_bias
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_plain
 from headrace.engine.kernels.storage import Storage
 

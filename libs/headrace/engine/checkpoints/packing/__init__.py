@@ -1,0 +1,1 @@
+"""Packs canonical weights into the form that the CPU kernels multiply."""

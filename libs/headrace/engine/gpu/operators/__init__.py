@@ -1,0 +1,1 @@
+"""Operations on the kernels for GPUs, and their choice."""

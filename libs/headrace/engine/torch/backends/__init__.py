@@ -1,0 +1,1 @@
+"""Backends of models on torch: operations, attention, sampler and graphs as one value."""

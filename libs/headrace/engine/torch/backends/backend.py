@@ -1,0 +1,33 @@
+"""Implementations that a decoder on torch computes with, as one value that its loader and its runner take."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from headrace.engine.step.sampler import Sampler
+from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.backends.attention_plan import AttentionPlan
+from headrace.engine.torch.backends.step_graphs import StepGraphs
+from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.operators.operators import Operators
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Implementations that go together, for one model on one device. Chosen before the weights are read."""
+
+    device: torch.device
+    dtype: torch.dtype
+    """Type of activations. Keys and values may be kept in another: see `attention.shape`."""
+    operators: Operators
+    attention: AttentionPlan
+    sampler: Sampler
+    """Takes logits in the form that `operators.export` returns."""
+    graphs: Callable[[Decoder, PagedAttention], StepGraphs | None]
+    """Builds what replays steps of a decoder, if the settings ask for it. Raises ConfigError if the model cannot be
+    replayed."""
+
+
+def without_graphs(_: Decoder, __: PagedAttention) -> None:
+    """Replays no steps."""

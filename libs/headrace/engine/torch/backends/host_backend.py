@@ -1,0 +1,29 @@
+"""The backend of CPUs, which is batch-invariant: on the kernels, or without them one row at a time."""
+
+import torch
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.step.cpu_sampler import CpuSampler
+from headrace.engine.torch.backends.attention_plan import plan_by_token, plan_on_kernels
+from headrace.engine.torch.backends.backend import Backend, without_graphs
+from headrace.engine.torch.operators.choose_operators import choose_operators
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
+from headrace.engine.torch.operators.torch_sampler import TorchSampler
+
+
+def host_backend(
+    config: EngineConfig,
+    model: DecoderConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    thread_count: int | None = None,
+) -> Backend:
+    """Returns the backend of a CPU. `thread_count` is for the kernels. Unset: one thread per core."""
+    operators = choose_operators(thread_count)
+    if isinstance(operators, KernelOperators):
+        attention = plan_on_kernels(config, model, dtype, operators.context)
+        return Backend(device, dtype, operators, attention, CpuSampler(operators.context), without_graphs)
+    return Backend(
+        device, dtype, operators, plan_by_token(config, model, dtype, device), TorchSampler(), without_graphs
+    )

@@ -1,0 +1,25 @@
+"""Activations through torch."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.checkpoints.facts.activation import Activation
+
+
+def activated(inputs: Tensor, activation: Activation) -> Tensor:
+    """Activates each of [rows, size] numbers."""
+    match activation:
+        case "silu":
+            return functional.silu(inputs)
+        case "gelu":
+            return functional.gelu(inputs)
+        case "gelu_tanh":
+            return functional.gelu(inputs, approximate="tanh")
+        case "relu":
+            return functional.relu(inputs)
+
+
+def gated(inputs: Tensor, activation: Activation) -> Tensor:
+    """Activates the first half of each row, times the second half: [rows, 2 x size] to [rows, size]."""
+    gates, factors = inputs.chunk(2, dim=-1)
+    return activated(gates, activation).mul_(factors)
