@@ -13,26 +13,22 @@ from typing import Any
 import httpx2
 
 from headrace.domain.deadline import Deadline
-from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import Unavailable
 from headrace.launch.plan import READY_PATH, plan
 from headrace.launch.platform_spec import ModelSource
 from headrace.launch.process_spec import ProcessSpec
-from headrace.launch.roster import NATS_NAME, Roster
-from headrace.launch.site import ProcessSite, Site
+from headrace.launch.roster import NATS_NAME
 from headrace.launch.stop_order import stop_order
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel
 from headrace.rpc.health import answers, is_serving
 from headrace.supervisor.files.log_rotation import keep_rotating, old_log
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
-from headrace.supervisor.local_addresses import LocalAddresses
-from headrace.supervisor.nats_server import LocalNats
+from headrace.supervisor.local_site import LocalSite
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.process import PROBE_INTERVAL, AliveQuestion, LocalProcess, ReadyQuestion, SupervisedProcess
-from headrace.supervisor.security.platform_certificates import PlatformCertificates
 from headrace.supervisor.start_watch import StartWatch
-from headrace.supervisor.state import FILES_FOLDER, USAGE_FOLDER, WORKERS_FOLDER, StateFolder
+from headrace.supervisor.state import StateFolder
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
@@ -56,34 +52,29 @@ class Platform:
         self._processes: dict[str, SupervisedProcess] = {}
         self._planned: list[ProcessSpec] = []
         self._channels: list[Channel] = []
-        self._credential = state.make_credential()
-        self._certificates = PlatformCertificates(options.certificates)
-        known = self._certificates.nats_folder, self._certificates.nats_login
-        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential, *known)
-        self._rotation: asyncio.Task[None] | None = None
         self._started = time.time()
-        self._roster = Roster.of(options.platform)
-        self._addresses = LocalAddresses(options, self._roster.names)
+        self._rotation: asyncio.Task[None] | None = None
+        self._site = LocalSite(options, state)
 
     @property
     def http_url(self) -> str:
         """URL of the REST bridge, for this machine."""
-        return self._addresses.http_url
+        return self._site.http_url
 
     @property
     def lan_url(self) -> str | None:
         """URL of the REST bridge, for other machines; None if they do not reach it."""
-        return self._addresses.lan_url
+        return self._site.lan_url
 
     @property
     def grpc_address(self) -> str:
         """Address of the gRPC API, for this machine."""
-        return self._addresses.grpc_address
+        return self._site.grpc_address
 
     @property
     def nats_url(self) -> str:
         """URL at which services find NATS, with the secret that it asks for."""
-        return self._options.nats_url or (self._nats.url if self._nats else "")
+        return self._site.nats_url
 
     @property
     def models(self) -> Sequence[ModelSource]:
@@ -107,7 +98,7 @@ class Platform:
             **({"lan": self.lan_url} if self.lan_url else {}),
             "grpc": self.grpc_address,
             "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
-            **self._certificates.described(),
+            **self._site.certificates.described(),
             **({} if authority is None else {"authority": str(authority)}),
             "models": [model.name for model in self.models]
             + [adapter for model in self.models for adapter in model.adapters],
@@ -146,7 +137,7 @@ class Platform:
     async def _start_all(self) -> None:
         deadline = Deadline.after(LONGEST_START_SECONDS)
         self._planned = self.plan()
-        if self._nats is not None:
+        if self._site.nats is not None:
             self._add(next(planned for planned in self._planned if planned.name == NATS_NAME))
             await self._processes[NATS_NAME].wait_ready(deadline)
             # Again, with the port that NATS picked: services connect there, and a restarted server listens there.
@@ -161,14 +152,12 @@ class Platform:
         if self._rotation is not None:
             await cancel_and_wait([self._rotation])
         # Before the gateways end.
-        self._addresses.refuse_clients()
+        self._site.refuse_clients()
         for names in stop_order(self._planned):
             await asyncio.gather(*(self._processes[name].stop() for name in names if name in self._processes))
-        if self._nats is not None:
-            self._nats.close()
         for channel in self._channels:
             await channel.close()
-        self._addresses.close()
+        self._site.close()
 
     def kill(self) -> None:
         """Kills all processes at once, for the impatient."""
@@ -179,7 +168,7 @@ class Platform:
         """Waits until the gateways have met the services, which are up. Asks several times: chance picks a gateway."""
         trust = _trust_in(self._options.public_certificate)
         answer_count = 0
-        while answer_count < 1 + ANSWERS_OF_SEVERAL * (len(self._roster.gateways) - 1):
+        while answer_count < 1 + ANSWERS_OF_SEVERAL * (self._options.platform.gateways - 1):
             if await self._is_answering(trust):
                 answer_count += 1
                 continue
@@ -216,38 +205,16 @@ class Platform:
 
     def plan(self) -> list[ProcessSpec]:
         """Plans the processes. Raises ConfigError."""
-        addresses, state = self._addresses, self._state.path
-        site = Site(
-            processes=self._process_sites(),
-            http_address=addresses.http_address,
-            nats_url=self.nats_url,
-            nats=self._nats.spec if self._nats else None,
-            http_socket=addresses.http_socket,
-            usage_folder=state / USAGE_FOLDER,
-            files_folder=state / FILES_FOLDER,
-            credential=self._credential,
-            certificates=self._certificates.role_folders,
-            core_count=usable_core_count(),
-        )
-        return plan(self._options.platform, site)
+        return plan(self._options.platform, self._site.describe())
 
     def command(self, planned: ProcessSpec) -> list[str]:
         """Returns the command of a planned process on this machine."""
-        if self._nats is not None and planned.name == NATS_NAME:
-            return [self._nats.binary, *planned.arguments]
+        if self._site.nats is not None and planned.name == NATS_NAME:
+            return [self._site.nats.binary, *planned.arguments]
         chosen = self._options.worker_python if planned.role == "worker" else None
         python = sys.executable if chosen is None else str(chosen)
         # -P: files of the current folder are no modules of a service.
         return [python, "-P", "-m", planned.module, *planned.arguments]
-
-    def _process_sites(self) -> dict[str, ProcessSite]:
-        addresses, state, roster = self._addresses, self._state.path, self._roster
-        kept = {name: state / WORKERS_FOLDER / f"{name}.json" for name in (*roster.gateways, *roster.schedulers)}
-        sites = {name: addresses.gateway_site(name, kept[name]) for name in roster.gateways}
-        sites |= {name: addresses.site(name, workers_file=kept[name]) for name in roster.schedulers}
-        sites |= {name: addresses.site(name, folder=state / name) for name in roster.caches}
-        others = (*roster.tokenizers, *(worker.name for worker in roster.workers))
-        return sites | {name: addresses.site(name) for name in others}
 
     def _local(self, planned: ProcessSpec) -> LocalProcess:
         """Adds to a planned process what it needs on this machine: its command, its log, and its answers."""
@@ -268,10 +235,10 @@ class Platform:
 
     def _questions(self, planned: ProcessSpec) -> tuple[ReadyQuestion, AliveQuestion, Callable[[], str]]:
         """Returns what asks a process whether it is ready, whether it is alive, and where it is."""
-        nats = self._nats
+        nats = self._site.nats
         if nats is not None and planned.health.protocol == "nats":
             return lambda: asyncio.ensure_future(nats.is_ready()), nats.is_ready, lambda: nats.address
-        channel = self._certificates.open_channel(planned.health.address, planned.role)
+        channel = self._site.certificates.open_channel(planned.health.address, planned.role)
         self._channels.append(channel)
         return (
             lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
