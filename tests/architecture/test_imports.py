@@ -17,6 +17,7 @@ LAYERS = [
     {"rpc"},
     {"service_clients"},
     {"lifecycle", "load_generator", "client"},
+    {"launch"},
     {"supervisor"},
     {"cli"},
 ]

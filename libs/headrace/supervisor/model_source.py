@@ -1,8 +1,8 @@
 """Models to serve, as `NAME=SOURCE`; a source is a folder, a GGUF file, a name from the catalogue, or a hub id."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,6 +10,7 @@ from headrace import demo_model
 from headrace.catalogue.catalogue import KnownModel, known_models
 from headrace.errors import ConfigError
 from headrace.gguf_text.gguf_parts import parts_named_like, whole_name
+from headrace.launch.platform_spec import ModelSource
 from headrace.supervisor.files.model_folder import find_model
 from headrace.supervisor.files.pull import HUB_ID
 
@@ -20,19 +21,6 @@ DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
 """Draft models of the models that come with Headrace."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSource:
-    """A model to serve."""
-
-    name: str
-    folder: Path
-    """A Hugging Face folder, or a GGUF file."""
-    draft: Path | None = None
-    """The folder of a small model that drafts for it."""
-    adapters: Mapping[str, Path] = field(default_factory=dict)
-    """Folders of LoRA adapters, each served under its name."""
 
 
 def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequence[str] = ()) -> list[ModelSource]:

@@ -5,15 +5,16 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.errors import ConfigError
+from headrace.launch.nats_spec import ANY_PORT, TOKEN_VARIABLE, NatsSpec
 from headrace.security.nats_conf import REMEMBERED_CLIENTS, nats_conf
 from headrace.security.nats_login import NatsLogin
 from headrace.supervisor.ports import HOST
 
 CONNECT_TIMEOUT = 1.0
-TOKEN_VARIABLE = "HEADRACE_NATS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LocalNats:
@@ -35,7 +36,7 @@ class LocalNats:
         self._config.write_text(nats_conf(certificates) if certificates else plain)
         self._forget_ports()
         self._tls = {} if login is None else login.tls
-        self._binary = find_nats_server()
+        self.binary = find_nats_server()
         self.port: int | None = None
 
     @property
@@ -48,15 +49,19 @@ class LocalNats:
         return f"nats://{self._token}@{self.address}" if self._token else f"nats://{self.address}"
 
     @property
+    def spec(self) -> NatsSpec:
+        """Description for a plan. It picks its port where it has none yet."""
+        port = ANY_PORT if self.port is None else self.port
+        return NatsSpec(self._config, self._folder, HOST, port, self._port_folder, token=self._token)
+
+    @property
     def environment(self) -> dict[str, str]:
-        """Variables for the process. The token is in neither its arguments nor its files, which others may read."""
-        return {TOKEN_VARIABLE: self._token} if self._token else {}
+        """Variables for the process."""
+        return self.spec.environment
 
     def command(self, port: int) -> Sequence[str]:
         """`port` -1 lets the server pick one."""
-        arguments = ["--config", str(self._config), "--addr", HOST, "--port", str(port), "--jetstream"]
-        arguments += ["--store_dir", str(self._folder), "--ports_file_dir", str(self._port_folder)]
-        return [self._binary, *arguments]
+        return [self.binary, *replace(self.spec, port=port).arguments]
 
     async def is_ready(self) -> bool:
         """Whether it greets a new connection with INFO."""

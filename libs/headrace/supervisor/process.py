@@ -19,6 +19,8 @@ from headrace.lifecycle.run import EXIT_BAD_START
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 
 State = Literal["starting", "ready", "restarting", "stopped"]
+ReadyQuestion = Callable[[], "asyncio.Future[bool] | asyncio.Task[bool]"]
+AliveQuestion = Callable[[], Awaitable[bool]]
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 STABLE_SECONDS = 30.0
 """Seconds of life after which a process that dies is started again at once."""
@@ -29,15 +31,15 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSpec:
-    """Process to run, and how to tell whether it is ready and alive."""
+class LocalProcess:
+    """A planned process on this machine: its command, its log, and how to tell whether it is ready and alive."""
 
     name: str
     command: Sequence[str]
     log_path: Path
-    is_ready: Callable[[], "asyncio.Future[bool] | asyncio.Task[bool]"]
+    is_ready: ReadyQuestion
     """Asks once whether it is ready."""
-    answers: Callable[[], Awaitable[bool]]
+    answers: AliveQuestion
     """Asks once whether it is alive, for QUESTION_SECONDS at most."""
     address: Callable[[], str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +53,7 @@ class ProcessSpec:
 class SupervisedProcess:
     """Starts a process, waits until it is ready, and restarts it whenever it ends until it is stopped."""
 
-    def __init__(self, spec: ProcessSpec, on_change: Callable[[], None]) -> None:
+    def __init__(self, spec: LocalProcess, on_change: Callable[[], None]) -> None:
         self.spec = spec
         self.state: State = "starting"
         self.progress = ""

@@ -23,6 +23,9 @@ FILES_FOLDER = "files"
 USAGE_FOLDER = "usage"
 """Folder of the records of what requests used. It stays when the platform ends, as does the file of keys."""
 
+WORKERS_FOLDER = "workers"
+"""Folder of the addresses of workers, a file for each service that keeps them."""
+
 
 class StateFolder:
     """Folder of one platform at a time. Use it as a context manager; raises ConfigError when another platform runs on

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from cyclopts import App
+from tests.harness.planned_platform import CORES, planned
 
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading import load_engine as loading
+from headrace.launch.platform_spec import ModelSource, PlatformSpec
 from headrace.settings import load
-from headrace.supervisor.model_source import ModelSource
-from headrace.supervisor.options import PlatformOptions
-from headrace.supervisor.worker_arguments import worker_arguments
 from headrace.worker.config import WorkerSettings
 from headrace.worker.load_engine import load_engine
 
@@ -101,9 +100,8 @@ def seen_by_engine(
     """The settings that reach the engine of a worker of `headrace up`."""
     found: list[EngineConfig] = []
     monkeypatch.setattr(loading, "load_engine", lambda _, config: found.append(config))
-    arguments = worker_arguments(source, PlatformOptions([source], model_options=options or {}))
-    arguments += ["--config", str(file)] if file else []
-    load_engine(load(WorkerSettings, "worker", arguments, environment or {}))
+    spec = PlatformSpec([source], model_options=options or {}, config_file=file)
+    load_engine(load(WorkerSettings, "worker", planned(spec)["worker-0"].arguments, environment or {}))
     return found[0]
 
 
@@ -149,12 +147,15 @@ def test_a_flag_wins_over_environment_and_that_over_the_file(
 
 def test_nothing_is_passed_on_that_nobody_said() -> None:
     assert chosen([]) == {}
-    arguments = worker_arguments(SOURCE, PlatformOptions([SOURCE]))
-    assert arguments == ["--model", "m", "--folder", "/nowhere/m", "--default", "thread_count=0"]
+    worker = planned(PlatformSpec([SOURCE]))["worker-0"]
+    process = {"service_id": "worker-0", "listen_address": "worker-0:1", "instance": 0}
+    assert worker.settings == process | {"model": "m", "folder": Path("/nowhere/m")}
+    assert worker.defaults == {"thread_count": 0}
 
 
-def test_a_share_of_the_cores_is_only_a_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pair = PlatformOptions([SOURCE], replicas=2)
-    arguments = [*worker_arguments(SOURCE, pair), "--config", str(file_of(tmp_path, {"thread_count": 11}))]
-    assert load(WorkerSettings, "worker", arguments, {}).thread_count == 11
-    assert load(WorkerSettings, "worker", arguments[:-2], {}).thread_count == pair.thread_count >= 1
+def test_a_share_of_the_cores_is_only_a_default(tmp_path: Path) -> None:
+    file = file_of(tmp_path, {"thread_count": 11})
+    configured = planned(PlatformSpec([SOURCE], replicas=2, config_file=file))["worker-0"]
+    assert load(WorkerSettings, "worker", configured.arguments, {}).thread_count == 11
+    plain = planned(PlatformSpec([SOURCE], replicas=2))["worker-0"]
+    assert load(WorkerSettings, "worker", plain.arguments, {}).thread_count == CORES // 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.launch.platform_spec import PlatformSpec
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
@@ -18,9 +19,9 @@ SHADOWED = ("queue", "json", "grpc", "uvloop")
 async def commands(state_folder: Path) -> dict[str, list[str]]:
     """Commands that `headrace up` would run, by the kind of service. Starts none."""
     with StateFolder(state_folder) as state:
-        platform = Platform(PlatformOptions(resolve([]), http_port=0, grpc_port=0), state)
+        platform = Platform(PlatformOptions(PlatformSpec(resolve([])), http_port=0, grpc_port=0), state)
         try:
-            return {spec.name.partition("-")[0]: list(spec.command) for spec in platform._service_specs()}
+            return {planned.role: platform.command(planned) for planned in platform.plan()}
         finally:
             await platform.stop()
 

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.domain.deadline import Deadline
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
-from headrace.supervisor.process import ProcessSpec, SupervisedProcess
+from headrace.supervisor.process import LocalProcess, SupervisedProcess
 
 pytestmark = pytest.mark.anyio
 TIMEOUT = 30.0
@@ -40,7 +40,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.process = SupervisedProcess(
-            ProcessSpec(
+            LocalProcess(
                 name="server",
                 command=[sys.executable, "-c", SERVER, str(folder)],
                 log_path=folder / "log",

@@ -9,7 +9,7 @@ import pytest
 from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError
 from headrace.lifecycle.run import EXIT_BAD_START, EXIT_TASK_DIED
-from headrace.supervisor.process import ProcessSpec, SupervisedProcess
+from headrace.supervisor.process import LocalProcess, SupervisedProcess
 
 pytestmark = pytest.mark.anyio
 ONCE = """
@@ -31,7 +31,7 @@ def supervised(folder: Path, code: int) -> SupervisedProcess:
     async def is_ready() -> bool:
         return second.exists()
 
-    spec = ProcessSpec(
+    spec = LocalProcess(
         name="service",
         command=[sys.executable, "-c", ONCE, str(folder / "mark"), str(code)],
         log_path=folder / "log",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.supervisor.process import ProcessSpec, SupervisedProcess
+from headrace.supervisor.process import LocalProcess, SupervisedProcess
 from headrace.supervisor.start_watch import StartWatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.slow]
@@ -33,7 +33,7 @@ async def silent_after(folder: Path, script: str) -> tuple[float, list[str]]:
     async def never() -> bool:
         return False
 
-    spec = ProcessSpec(
+    spec = LocalProcess(
         name="worker-0",
         command=[sys.executable, "-c", script],
         log_path=folder / "log",

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from headrace.cli.engine_parts import require_engine_parts
 from headrace.cli.output import console, error_console, fail, print_json
-from headrace.supervisor.model_source import ModelSource, resolve
+from headrace.launch.platform_spec import ModelSource
+from headrace.supervisor.model_source import resolve
 
 if TYPE_CHECKING:
     from headrace.evaluation.quality import Quality

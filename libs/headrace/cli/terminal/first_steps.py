@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.folder_text.template_sources import DEFAULT, template_sources
-from headrace.supervisor.model_source import ModelSource
+from headrace.launch.platform_spec import ModelSource
 
 CHAT, COMPLETIONS, EMBEDDINGS = "chat/completions", "completions", "embeddings"
 QUESTION = "What is continuous batching?"

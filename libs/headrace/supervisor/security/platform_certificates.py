@@ -1,12 +1,12 @@
 """Certificates of a local platform: which process gets which, and the supervisor's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.rpc.channel import Channel, open_channel
 from headrace.security.certificates.expiry import check_expiry
-from headrace.security.certificates.role import NATS, OPERATOR
+from headrace.security.certificates.role import NATS, OPERATOR, ROLES
 from headrace.security.certificates.role_identity import RoleIdentity, read_identity
 from headrace.security.nats_login import NatsLogin
 
@@ -28,9 +28,10 @@ class PlatformCertificates:
             check_expiry(identity)
             self._operator = identity if identity.role == OPERATOR else self._operator
 
-    def arguments(self, kind: str) -> Sequence[str]:
-        """Returns the arguments that tell a service its certificate."""
-        return [] if self._folder is None else ["--certificates", str(self._folder.role_folder(kind))]
+    @property
+    def role_folders(self) -> dict[str, Path]:
+        """Folder of each role's certificate; empty in plain text."""
+        return {} if self._folder is None else {role: self._folder.role_folder(role) for role in ROLES}
 
     @property
     def nats_folder(self) -> Path | None:

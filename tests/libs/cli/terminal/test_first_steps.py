@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.cli.terminal.first_steps import examples
 from headrace.demo_model import CHECKPOINT
-from headrace.supervisor.model_source import ModelSource
+from headrace.launch.platform_spec import ModelSource
 
 URL = "http://127.0.0.1:8000"
 

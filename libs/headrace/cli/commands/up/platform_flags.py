@@ -12,6 +12,7 @@ from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.reach.gateway_setting import gateway_path
 from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
+from headrace.launch.platform_spec import PlatformSpec
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.state import DEFAULT_FOLDER
@@ -163,26 +164,34 @@ class PlatformFlags:
 
     def options(self, models: Sequence[str], keys: KeyChoice) -> PlatformOptions:
         """Returns the options of the platform. Finds its models. Raises ConfigError."""
-        sources, addresses = resolve(models, self.parts.draft, self.parts.lora), self.addresses
+        platform, addresses = self._platform(models, keys), self.addresses
         return PlatformOptions(
-            models=sources,
-            **self.shared.options([source.name for source in sources]),
+            platform,
             http_port=addresses.http_port,
             grpc_port=addresses.grpc_port,
             host=addresses.host,
-            keys_file=keys.path,
-            **asdict(self.workers),
-            **asdict(self.several),
             nats_url=self.nats,
-            config_file=self.config.absolute() if self.config else None,
             public_certificate=gateway_path("tls_certificate", self.config),
             certificates=self.certificates,
-            engine=self.engine,
             worker_python=self.worker_python,
+            start_silence_seconds=self.start_silence_seconds,
+        )
+
+    def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
+        sources = resolve(models, self.parts.draft, self.parts.lora)
+        names = [source.name for source in sources]
+        return PlatformSpec(
+            sources,
+            **self.shared.options(names),
+            **asdict(self.workers),
+            **asdict(self.several),
+            model_order=names,
+            config_file=self.config.absolute() if self.config else None,
+            keys_file=keys.path,
+            engine=self.engine,
             model_options=given(self.run),
             service_options=_said(log_level=self.log_level, otlp_endpoint=self.otlp_endpoint),
             strict=self.strict,
-            start_silence_seconds=self.start_silence_seconds,
         )
 
 

@@ -1,0 +1,65 @@
+"""Description of a platform, wherever it runs: its models, how many processes there are, and what the user chose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model to serve."""
+
+    name: str
+    folder: Path
+    """A Hugging Face folder, or a GGUF file."""
+    draft: Path | None = None
+    """The folder of a small model that drafts for it."""
+    adapters: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of LoRA adapters, each served under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformSpec:
+    """Models, numbers of processes and chosen options."""
+
+    models: Sequence[ModelSource]
+    replicas: int = 1
+    """Workers per model that run whole requests."""
+    prefill_workers: int = 0
+    """Workers per model that compute prompts for those. 0: each computes its own."""
+    shared_worker: bool = False
+    """Whether one worker serves all models, which take turns on its device."""
+    pinned: Sequence[str] = ()
+    """Models that stay awake in a shared worker."""
+    residency_options: Mapping[str, object] = field(default_factory=dict)
+    """Settings of a shared worker that the user chose, such as awake_bytes, by their names in its settings."""
+    gateways: int = 1
+    """Gateways. On one machine they share both ports."""
+    schedulers: int = 1
+    caches: int = 1
+    tokenizers: int = 2
+    """Tokenizers: two, because nothing else can encode a text while one is away."""
+    model_order: Sequence[str] = ()
+    """Models in the order in which /v1/models lists them. Empty: by name."""
+    config_file: Path | None = None
+    keys_file: Path | None = None
+    """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
+    engine: str | None = None
+    """Engine of the workers: model, vllm or sim. None leaves it to their settings."""
+    model_options: Mapping[str, object] = field(default_factory=dict)
+    """Options of every model that the user chose, by their names in `EngineConfig`. All others are left to the
+    environment, the file and the defaults."""
+    service_options: Mapping[str, object] = field(default_factory=dict)
+    """Settings of every service that the user chose, by their names in `ServiceSettings`."""
+    strict: bool | None = None
+    """Whether unknown request fields are refused. None leaves it to the gateway's settings."""
+
+    @property
+    def worker_count(self) -> int:
+        """Number of workers that share the cores."""
+        return (self.replicas + self.prefill_workers) * (1 if self.shared_worker else len(self.models))
+
+    def thread_count(self, core_count: int) -> int:
+        """Returns the threads per worker where no number is given: the cores, shared out. 0 leaves it to the only
+        worker."""
+        return 0 if self.worker_count == 1 else max(1, core_count // self.worker_count)

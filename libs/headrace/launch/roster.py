@@ -1,0 +1,67 @@
+"""Names of a platform's processes: known before any of them has an address."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.launch.platform_spec import ModelSource, PlatformSpec
+
+NATS_NAME = "nats"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorker:
+    """A worker, and its share of the work."""
+
+    name: str
+    model: ModelSource | None
+    """Its model. None: it serves all of them."""
+    part: Literal["", "prefill", "decode"] = ""
+    """Part in the work on prompts. Empty leaves it to the worker's settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Names of the services' processes, by role."""
+
+    tokenizers: tuple[str, ...]
+    schedulers: tuple[str, ...]
+    caches: tuple[str, ...]
+    workers: tuple[PlannedWorker, ...]
+    gateways: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: PlatformSpec) -> "Roster":
+        """Names the processes of a platform."""
+        return cls(
+            tokenizers=_names("tokenizer", spec.tokenizers),
+            schedulers=_names("scheduler", spec.schedulers),
+            caches=_names("cache", spec.caches),
+            workers=_workers(spec),
+            gateways=_names("gateway", spec.gateways),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all processes but NATS."""
+        workers = (worker.name for worker in self.workers)
+        return (*self.gateways, *self.tokenizers, *self.schedulers, *self.caches, *workers)
+
+
+def number_of(name: str) -> int:
+    """Returns the number of a process among those of its role, which its name ends with unless it is 0."""
+    return int(name.partition("-")[2] or 0)
+
+
+def _names(role: str, count: int) -> tuple[str, ...]:
+    """Names the processes of a role. The first is called like the role, as where there is only one."""
+    return (role, *(f"{role}-{index}" for index in range(1, count)))
+
+
+def _workers(spec: PlatformSpec) -> tuple[PlannedWorker, ...]:
+    if spec.shared_worker:
+        return tuple(PlannedWorker(f"worker-{index}", None) for index in range(spec.replicas))
+    usual: Literal["", "decode"] = "decode" if spec.prefill_workers else ""
+    parts: list[tuple[ModelSource, Literal["", "prefill", "decode"]]] = []
+    parts += [(model, usual) for model in spec.models for _ in range(spec.replicas)]
+    parts += [(model, "prefill") for model in spec.models for _ in range(spec.prefill_workers)]
+    return tuple(PlannedWorker(f"worker-{index}", model, part) for index, (model, part) in enumerate(parts))
