@@ -3,7 +3,8 @@
     python -m headrace.engine.parallel.follower --leader HOST:PORT [--device cuda:1]
 
 It receives its rank, the checkpoint and the settings, and ends when the connection to the first rank ends. On other
-hosts it is started by hand or by a job scheduler, with the checkpoint under the same path.
+hosts it is started by hand or by a job scheduler, before or after the first rank, with the checkpoint under the same
+path. HEADRACE_LEADER can name the first rank instead of --leader.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 from array import array
 from pathlib import Path
@@ -23,8 +23,10 @@ from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.parallel.collective import join_store
 from headrace.engine.parallel.load_stage import load_stage
 from headrace.engine.parallel.rank_channel import Channel, RankCommand, unpack_step
+from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, find_leader, leader_address
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.stage_model import StageModel
+from headrace.errors.tree import ConfigError
 
 _log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
@@ -33,13 +35,23 @@ CONNECT_SECONDS = 60.0
 def main() -> None:
     """Joins a group and follows until it ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leader", required=True, metavar="HOST:PORT")
+    parser.add_argument("--leader", default="", metavar="HOST:PORT", help=f"default: {LEADER_VARIABLE}")
     parser.add_argument("--device", default="", help="torch device; default: the settings' kind, numbered by rank")
+    parser.add_argument(
+        "--connect-seconds",
+        type=float,
+        default=CONNECT_SECONDS,
+        metavar="SECONDS",
+        help="time for which the first rank is looked for; default: %(default)s",
+    )
     arguments = parser.parse_args()
     # The first rank decides when this one ends; a Ctrl-C in the terminal reaches both.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    host, _, port = arguments.leader.rpartition(":")
-    channel = Channel(socket.create_connection((host, int(port)), CONNECT_SECONDS))
+    try:
+        found = find_leader(leader_address(arguments.leader, os.environ), arguments.connect_seconds)
+    except ConfigError as error:
+        sys.exit(error.message)
+    channel = Channel(found)
     model = _join(channel, arguments.device)
     if model is not None:
         follow(channel, model)

@@ -18,7 +18,7 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel import group
+from headrace.engine.parallel import local_rendezvous
 from headrace.errors import ConfigError, Unsupported
 
 pytestmark = pytest.mark.process
@@ -40,7 +40,7 @@ def forking() -> Iterator[ForkedFollowers]:
 def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Has groups fork their followers. Those of the other tests are started as a worker starts them."""
     started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(group, "subprocess", started)
+    monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield
     _, left = psutil.wait_procs(forking.running(), END_SECONDS)
     assert left == []
@@ -130,7 +130,6 @@ LEADER = """
 import sys, pathlib
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel import group
 config = EngineConfig(block_count=64, speculation="off", tensor_parallel_count=2)
 engine = load_text_engine(pathlib.Path(sys.argv[1]), config)
 print("ready", flush=True)
