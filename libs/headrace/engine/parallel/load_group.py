@@ -7,13 +7,12 @@ import torch
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_limits import describe_precision
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.parallel.addressed_rendezvous import AddressedRendezvous
 from headrace.engine.parallel.follower import device_of
 from headrace.engine.parallel.group import Group, gather
 from headrace.engine.parallel.group_runner import GroupRunner
 from headrace.engine.parallel.load_stage import load_stage
 from headrace.engine.parallel.local_rendezvous import LocalRendezvous
-from headrace.engine.parallel.rendezvous import Rendezvous
+from headrace.engine.parallel.rendezvous import AddressedRendezvous, Rendezvous
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.step.loaded_model import LoadedModel
@@ -34,8 +33,8 @@ def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> Load
     except BaseException:
         group.close()
         raise
-    runner = GroupRunner(stage.model, group, stage.backend)
-    precision = describe_precision(config, model, stage.backend.dtype)
+    runner = GroupRunner(stage.model, group, stage.operators)
+    precision = describe_precision(config, model, stage.dtype)
     device = f"{place.world_size}x{config.device}"
     return LoadedModel(runner, stage.block_count, stage.parameter_count, device, precision, stage.memory)
 

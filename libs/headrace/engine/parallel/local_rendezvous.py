@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from headrace.engine.parallel.addressed_rendezvous import AddressedRendezvous
+from headrace.engine.parallel.rendezvous import AddressedRendezvous
 
 LOOPBACK = "127.0.0.1"
 END_SECONDS = 10.0
@@ -24,7 +24,7 @@ class LocalRendezvous(AddressedRendezvous):
         self._processes = [subprocess.Popen(command) for _ in range(world_size - 1)]
 
     def end(self) -> None:
-        """Waits until the other ranks have ended, and kills those that have not in time."""
+        """Waits until the other ranks have ended, and kills the late ones."""
         limit = time.monotonic() + END_SECONDS
         for process in self._processes:
             try:

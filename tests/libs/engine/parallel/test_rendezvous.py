@@ -16,8 +16,7 @@ from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel.addressed_rendezvous import AddressedRendezvous
-from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, find_leader, leader_address
+from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, AddressedRendezvous, find_leader, leader_address
 from headrace.errors import ConfigError
 
 HOST = "127.0.0.1"
