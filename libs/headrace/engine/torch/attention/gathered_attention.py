@@ -1,4 +1,4 @@
-"""Attention through torch with many tokens per call: for GPUs."""
+"""Attention through torch with many tokens per call: the reference, and the way of GPUs without kernels."""
 
 from collections.abc import Sequence
 
