@@ -33,8 +33,8 @@ def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> Load
     except BaseException:
         group.close()
         raise
-    runner = GroupRunner(stage.model, group, stage.operators)
-    precision = describe_precision(config, model, stage.dtype)
+    runner = GroupRunner(stage.model, group, stage.backend)
+    precision = describe_precision(config, model, stage.backend.dtype)
     device = f"{place.world_size}x{config.device}"
     return LoadedModel(runner, stage.block_count, stage.parameter_count, device, precision, stage.memory)
 
