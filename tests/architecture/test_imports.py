@@ -96,7 +96,7 @@ def test_a_service_never_imports_another(root: Path) -> None:
         others = SERVICES - {package_of(root, path)}
         for name in imports_of(path):
             parts = name.split(".")
-            if parts[0] == "headrace" and len(parts) > 1 and parts[1] in others | {"supervisor", "cli"}:
+            if parts[0] == "headrace" and len(parts) > 1 and parts[1] in others | {"launch", "supervisor", "cli"}:
                 wrong.append(f"{path.relative_to(root)}: {name}")
     assert wrong == []
 
@@ -136,6 +136,15 @@ def test_the_simulation_knows_of_the_engine_what_plans(root: Path) -> None:
     rooms = {tuple(name.split(".")[2:4]) for path in paths for name in imports_of(path) if ".engine." in name}
     assert {room for room, *_ in rooms} == {"batching", "contract", "engines"}
     assert {module for room, module in rooms if room == "engines"} == {"sim"}
+
+
+def test_a_plan_looks_at_nothing_outside(root: Path) -> None:
+    """No clock, no file, no socket and no process: only values, and how settings are written (decision 0063)."""
+    paths = sorted((root / "libs" / "headrace" / "launch").glob("*.py"))
+    assert len(paths) > 5
+    found = {name for path in paths for name in imports_of(path) if not name.startswith("headrace.launch")}
+    known = {"collections.abc", "dataclasses", "pathlib", "typing", "headrace.errors", "headrace.settings.flags"}
+    assert {name for name in found if name not in known and name.rpartition(".")[0] not in known} == set()
 
 
 def grpc_importers(paths: list[Path], root: Path) -> list[str]:
