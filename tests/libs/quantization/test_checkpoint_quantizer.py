@@ -257,7 +257,7 @@ def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, 
         quantize(gptq_int4, target)
     with pytest.raises(ConfigError, match="q_proj has 256 inputs, which groups of 96"):
         quantize(CHECKPOINT, target, group_size=96)
-    with pytest.raises(ConfigError, match="AWQ has 4 bits"):
+    with pytest.raises(ConfigError, match="AWQ always has 4 bits"):
         quantize(CHECKPOINT, target, method="awq", bits=8)
     with pytest.raises(ConfigError, match="multiple of 8"):
         quantize(CHECKPOINT, target, group_size=4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.libs.engine.engine_running import engine_config, finish, run, tokens
+from tests.libs.engine.engine_running import engine_config, finish, run, tokens, without_step_times
 from tests.libs.engine.tiny_adapters import make_adapter, request
 from tests.libs.engine.tiny_models import VOCAB_SIZE, make_oracle, make_prompts
 
@@ -103,7 +103,10 @@ def test_two_threads_change_nothing_either(folder: Path) -> None:
     assert_same(staggered(load(folder, thread_count=2), requests, 0), expected, "two threads")
 
 
-def test_prompts_that_repeat_themselves_are_drafted_right_under_an_adapter(folder: Path) -> None:
+def test_prompts_that_repeat_themselves_are_drafted_right_under_an_adapter(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_step_times(monkeypatch)
     prompt = PROMPTS[1] * 3
     requests = [request(name, prompt, name, max_tokens=80, temperature=0.0, logprob_count=0) for name in NAMES]
     expected = alone(folder, requests)
@@ -130,9 +133,10 @@ def test_the_same_prompt_under_another_adapter_is_other_blocks(folder: Path) -> 
     assert set(engine.drain_block_events().stored) >= set(hashes_of(engine, "", "all"))
 
 
-def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path) -> None:
+def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import AutoModelForCausalLM
 
+    without_step_times(monkeypatch)
     base = AutoModelForCausalLM.from_pretrained(CHECKPOINT)
     model = make_adapter(tmp_path, base, r=4)
     for name, parameter in model.named_parameters():
