@@ -18,7 +18,7 @@ from rich.table import Table
 
 BOUNDS = Path("tests/file_bounds.json")
 USUAL = "every other file"
-"""Name of the bound of files that have none of their own."""
+"""Name of the bound for files without one."""
 FILE = Path("build/file_times.json")
 ROW_COUNT = 15
 PROCESSOR_SECONDS = "processor_seconds"

@@ -55,7 +55,7 @@ def make_table(skips: list[Skip]) -> Table:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table. With several processes this is the one that hears of all tests."""
+    """Prints the table. With several processes, this one receives the reports of all tests."""
     skips = [read_skip(report) for report in terminalreporter.stats.get("skipped", [])]
     if not skips:
         terminalreporter.write_sep("=", "Not tried here: nothing was skipped")

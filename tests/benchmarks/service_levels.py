@@ -168,7 +168,7 @@ async def measure_fairness(url: str) -> dict[str, float]:
 
 
 async def measure_overload(url: str, gateway_pid: int) -> dict[str, float]:
-    """Counts, the error of Retry-After, and the gateway's memory in MiB. Who is sent away comes back when told."""
+    """Counts, the error of Retry-After, and the gateway's memory in MiB. Clients that are rejected return after it."""
     process = psutil.Process(gateway_pid)
     chance = random.Random(2)
     await asyncio.gather(*(send(url, chance, 32, 32) for _ in range(50)))
@@ -199,7 +199,7 @@ async def measure_overload(url: str, gateway_pid: int) -> dict[str, float]:
 
 
 async def _insist(url: str, chance: random.Random) -> list[Outcome]:
-    """Sends a request until it is served, each time when told to come back."""
+    """Sends a request until it is served, waiting for Retry-After between tries."""
     answers = [await send(url, chance, 32, 32)]
     while answers[-1].status in BUSY and len(answers) < MAX_TRIES:
         await asyncio.sleep(answers[-1].retry_after or 1.0)

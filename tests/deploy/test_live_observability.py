@@ -1,5 +1,5 @@
-"""Dashboards and alerts against a real platform under a real Prometheus: every panel shows something, healthy traffic
-wakes nobody, and a fault wakes somebody."""
+"""Dashboards and alerts against a real platform under a real Prometheus: every panel shows something, no alert fires
+under healthy traffic, and a fault fires one."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.unpacked_packages import PROMETHEUS, why_not
 
 BEHIND = ("tokenizer", "scheduler", "cache", "worker")
-"""Services that show their metrics on a port of their own."""
+"""Services that serve their metrics on a separate port."""
 TRAFFIC_SECONDS = 25.0
 START_SECONDS, FAULT_SECONDS = 20.0, 30.0
 TARGETS = """[gateway]
@@ -127,7 +127,7 @@ def test_every_panel_shows_something(watched: Watched) -> None:
 
 
 def test_healthy_traffic_wakes_nobody(watched: Watched) -> None:
-    """Not even an alert that waits for its time: it would be one scrape away from waking somebody."""
+    """Checks that no alert is even pending: it would be one scrape away from firing."""
     assert watched.seen_alerts == {}
     assert watched.prometheus.query("ALERTS") == []
 
@@ -137,7 +137,7 @@ def test_every_service_is_scraped(watched: Watched) -> None:
 
 
 def test_a_lost_model_wakes_somebody(watched: Watched) -> None:
-    """The worker dies while the supervisor, which would start it again, stands still."""
+    """Kills the worker while the supervisor, which would restart it, is frozen."""
     supervisor = watched.embeddings.process.pid
     os.kill(supervisor, signal.SIGSTOP)
     try:

@@ -1,4 +1,4 @@
-"""A real platform serves the bundled model, with an adapter as a model of its own beside it."""
+"""A real platform serves the bundled model, and an adapter as a separate model beside it."""
 
 import json
 import subprocess

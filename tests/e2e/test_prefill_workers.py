@@ -33,7 +33,7 @@ def ask(platform: RunningPlatform, number: int) -> tuple[str, int]:
 
 
 def stream(platform: RunningPlatform, began: threading.Event, ending: threading.Event) -> None:
-    """Keeps one request running until told to end."""
+    """Keeps one request running until it is stopped."""
     asked = body(1000) | {"prompt": "Once", "max_tokens": 1500, "stream": True}
     while not ending.is_set():
         with httpx2.stream("POST", f"{platform.http}/v1/completions", json=asked, timeout=TIMEOUT) as response:

@@ -135,7 +135,7 @@ async def wait_until_whole(platform: Platform, worker_count: int, seconds: float
 
 
 def _all_run(platform: Platform) -> bool:
-    """Whether no process is just being started again, as whoever started it sees it."""
+    """Whether the supervisor sees no process that is being restarted."""
     try:
         return all(platform.pid(name) for name in platform.names())
     except ProcessLookupError:

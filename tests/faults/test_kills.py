@@ -47,7 +47,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 
 
 class GreedyStream:
-    """A long greedy completion that is read in a thread of its own."""
+    """A long greedy completion that is read in a separate thread."""
 
     def __init__(self, platform: RunningPlatform, max_tokens: int = STREAM_TOKENS, **fields: Any) -> None:
         self._platform = platform

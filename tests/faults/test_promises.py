@@ -22,7 +22,7 @@ PLAYED = [
     "events of workers out of order",
     "clients go away at every stage",
 ]
-"""Each service by itself, killed and told to end, is in test_kills and test_restarts."""
+"""Single services, killed and stopped, are in test_kills and test_restarts."""
 LINKED = [
     "NATS killed and empty",
     "gateway | worker-0 cut",
@@ -36,7 +36,7 @@ FAULTS = {fault.name: fault for fault in all_faults(chaos_seconds=0)}
 
 
 class Theatre:
-    """One platform for several faults, each acted out in a test of its own."""
+    """One platform for several faults, each with its own test."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()

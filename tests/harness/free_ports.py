@@ -1,4 +1,4 @@
-"""Ports that a program can be told to listen on a little later."""
+"""Free ports for a program that starts listening a little later."""
 
 import contextlib
 import random
@@ -11,9 +11,9 @@ TRIES = 1_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of loopback on which nobody listens, one after another. They lie below those that the system gives
-    to connections and to whoever asks for any port: one of these may be taken again before the caller's program starts,
-    and stays taken for a minute after a connection has ended."""
+    """Returns free consecutive ports of loopback. They lie below the ephemeral ones, which the system gives to
+    connections and for port 0: such a port may be taken again before the caller's program starts, and stays taken for
+    a minute after a connection has ended."""
     end = _first_ephemeral_port()
     for _ in range(TRIES):
         first = random.randrange(MIN_PORT, end - count)
@@ -31,7 +31,7 @@ def _is_free(port: int) -> bool:
 
 
 def _first_ephemeral_port() -> int:
-    """Returns the lowest port that the system gives away by itself, where ports below it are left to choose from."""
+    """Returns the lowest ephemeral port of the system, where ports below it are left to choose from."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         lowest = int(EPHEMERAL_PORTS.read_text().split()[0])
         return lowest if lowest > MIN_PORT else USUAL_EPHEMERAL_PORT

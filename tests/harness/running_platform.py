@@ -19,7 +19,7 @@ from headrace.supervisor.state import read_platform
 
 START_SECONDS = 90.0
 STOP_SECONDS = 10.0
-"""Most seconds that the contract allows between the signal and the exit."""
+"""Maximum seconds that the contract allows between the signal and the exit."""
 ONE_TOKENIZER = ("--tokenizers", "1")
 """Argument for one tokenizer instead of the usual two, of which the second takes a fifth of what a start takes."""
 GONE_SECONDS = 3.0
@@ -44,7 +44,7 @@ class RunningPlatform:
         return next(service for service in self.describe()["services"] if service["name"] == name)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to one service, SIGKILL unless told otherwise."""
+        """Sends a signal to one service, SIGKILL by default."""
         os.kill(self.service(name)["pid"], number)
 
     def wait_until_restarted(self, name: str, restarts: int, timeout: float = 30.0) -> None:

@@ -19,7 +19,7 @@ class ProcessSite:
     probe: str = ""
     """Address of this process alone, where several share the first one. Empty: it shares none."""
     metrics_port: int = 0
-    """Port of its own metrics. 0: it serves none."""
+    """Port of this process's metrics. 0: it serves none."""
     folder: Path | None = None
     """Folder of a cache's responses."""
     workers_file: Path | None = None

@@ -1,7 +1,5 @@
 """This machine as the site of a platform: reserved ports, the folders below its state, its NATS, and its secrets."""
 
-from pathlib import Path
-
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError
 from headrace.launch.roster import Roster
@@ -87,9 +85,8 @@ class LocalSite:
         """Gives each process its port. Gateways share the public one, and each is probed at its own."""
         roster, folder = self._roster, self._folder
         address = {name: port.address for name, port in self._ports.items()}
-        kept: dict[str, Path] = {}
-        for name in (*roster.gateways, *roster.schedulers):
-            kept[name] = folder / WORKERS_FOLDER / f"{name}.json"
+        keepers = (*roster.gateways, *roster.schedulers)
+        kept = {name: folder / WORKERS_FOLDER / f"{name}.json" for name in keepers}
         sites = {name: ProcessSite(address[name], workers_file=kept.get(name)) for name in roster.names}
         for name in roster.gateways:
             sites[name] = ProcessSite(address["grpc"], probe=address[name], workers_file=kept[name])

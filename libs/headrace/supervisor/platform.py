@@ -269,7 +269,7 @@ def _describe(process: SupervisedProcess) -> dict[str, Any]:
 
 
 def _trust_in(certificate: Path | None) -> ssl.SSLContext:
-    """Returns how a probe of our own gateways checks who answers: by their certificate, whatever name it is for."""
+    """Returns the TLS context of a probe, which trusts the gateways' certificate whatever name it is for."""
     context = ssl.create_default_context(cafile=certificate)
     context.check_hostname = False
     return context

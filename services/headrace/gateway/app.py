@@ -11,6 +11,7 @@ from functools import partial
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from headrace.bus.bus import Bus
 from headrace.domain.deadline import Deadline
 from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
@@ -147,19 +148,33 @@ async def open_app(
         others.start(background)
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))
-        yield Service(
-            kind="gateway",
-            is_public=True,
-            request_limits=RequestLimits(settings.max_body_bytes, element_count=settings.max_body_elements),
-            tls_files=settings.tls_files,
-            bus=bus,
-            bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
-            service_names=["headrace.v1.InferenceService"],
-            epoch=epoch,
-            on_listening=lambda address: _print_addresses(http.address, address),
-            drain=partial(_drain, health, batches, fleet, http, ledger),
-            background=background,
-        )
+        drain = partial(_drain, health, batches, fleet, http, ledger)
+        yield _service(settings, bus, servicer, http, background, epoch, drain)
+
+
+def _service(
+    settings: GatewaySettings,
+    bus: Bus,
+    servicer: InferenceServicer,
+    http: HttpServer,
+    background: Background,
+    epoch: int,
+    drain: Callable[[Deadline], Awaitable[None]],
+) -> Service:
+    """Describes the public gRPC API, which is served beside HTTP."""
+    return Service(
+        kind="gateway",
+        is_public=True,
+        request_limits=RequestLimits(settings.max_body_bytes, element_count=settings.max_body_elements),
+        tls_files=settings.tls_files,
+        bus=bus,
+        bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
+        service_names=["headrace.v1.InferenceService"],
+        epoch=epoch,
+        on_listening=lambda address: _print_addresses(http.address, address),
+        drain=drain,
+        background=background,
+    )
 
 
 def _open_ledger(settings: GatewaySettings) -> Ledger:

@@ -53,7 +53,7 @@ def read_card() -> Card:
 
 
 def read_versions() -> dict[str, str]:
-    """Versions of the libraries that matter; those that are missing are left out."""
+    """Versions of the relevant libraries, without the missing ones."""
     found = {"CUDA": torch.version.cuda or "none"}
     for name in ("torch", "triton", "transformers"):
         if find_spec(name) is not None:

@@ -39,7 +39,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all of our own kernels, and the whole model, computed what was expected."""
+        """Whether all kernels of Headrace, and the whole model, computed what was expected."""
         own = [figure for figure in self.figures if figure.contender.startswith(OURS)]
         return not any(figure.refusal or _is_wrong(figure) for figure in own) and all(
             each.ours for each in self.generations

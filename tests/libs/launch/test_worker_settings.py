@@ -1,4 +1,4 @@
-"""A worker is told its model, or all models where it is shared."""
+"""A worker's settings name its model, or all models where it is shared."""
 
 from pathlib import Path
 from typing import Any

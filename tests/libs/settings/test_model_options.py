@@ -1,5 +1,5 @@
 """Each option of a model reaches the engine from a flag of `headrace up`, from the environment and from the file, in
-this order of precedence, and nothing is passed on that nobody said."""
+this order of precedence, and only options that were given are passed on."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ VALUES: dict[str, Any] = {
 }
 """Another value than the default for every option."""
 OTHERS: dict[str, Any] = {"thread_count": 7, "block_size": 48, "precision": "int8"}
-"""A third value, for options whose ways are told apart."""
+"""A third value, for options whose sources are distinguished."""
 MODEL_BY_MODEL = {"draft_folder": "draft", "adapters": "adapters"}
 """Options that `headrace up` takes for each model, as fields of its source."""
 

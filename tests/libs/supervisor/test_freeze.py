@@ -35,7 +35,7 @@ while True:
 
 
 class Server:
-    """A process that answers each connection, unless it is told to be deaf."""
+    """A process that answers each connection, unless it is made deaf."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -149,7 +149,7 @@ async def test_a_process_that_is_not_ready_yet_may_take_its_time(server: Server)
 
 @pytest.mark.process
 async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> None:
-    """The whole machine was asleep, as it were: the answer was due long ago, but nobody could have heard it."""
+    """The whole machine was suspended: the answer was due long ago, but could not have been received."""
     process = server.process
     process.start()
     try:
@@ -170,7 +170,7 @@ async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> No
 
 @pytest.mark.process
 async def test_a_process_that_ends_in_silence_is_not_cut_short(tmp_path: Path) -> None:
-    """A process is told to stop, answers no more and takes longer than a frozen one would be given."""
+    """A process that is stopping answers no more and takes longer than a frozen one would be given."""
     lingering = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(2.5), sys.exit(0)))\n" + SERVER
     lingering = "import sys, time\n" + lingering
     server = Server(tmp_path)

@@ -1,4 +1,4 @@
-"""Every service that is stopped comes back by itself, even all at once, and the platform answers again."""
+"""Every service that is stopped is restarted, even all at once, and the platform answers again."""
 
 import signal
 import time

@@ -12,7 +12,7 @@ LEADER_VARIABLE = "HEADRACE_LEADER"
 """Variable with the address of the first rank, for ranks that are started without arguments."""
 RETRY_SECONDS = 0.2
 ATTEMPT_SECONDS = 5.0
-"""Shortest time that one attempt to connect may take."""
+"""Minimum timeout of one attempt to connect."""
 
 
 class Rendezvous(Protocol):

@@ -240,7 +240,7 @@ class RandomLife:
                 del self._owed[delta.request_id]
 
     def check_blocks(self, plan: StepPlan) -> None:
-        """Every token has a block that nobody else writes to, and all that it sees is still there."""
+        """Each token has a block that no other sequence writes to, and all that it attends to is still there."""
         written: set[int] = set()
         for chunk in plan.chunks:
             table, first = chunk.sequence.block_table, 0
@@ -253,7 +253,7 @@ class RandomLife:
             written |= own
 
     def end(self) -> None:
-        """No operations any more: everyone comes to an end."""
+        """Steps without further operations until every sequence ends."""
         while self._held:
             self.release()
         for _ in range(1000):
@@ -273,7 +273,7 @@ def test_books_hold_for_thousands_of_random_steps(
     window: int | None, block_count: int, step_count: int, facts: dict[str, Any]
 ) -> None:
     """One long life: arrivals, some of which wait for a grammar; cancellations, preemptions, sleep, and guesses of
-    which some are right; with windows, and streams past the context's end. Then everyone finishes."""
+    which some are right; with windows, and streams past the context's end. Then every sequence finishes."""
     batcher = make_batcher(block_count=block_count, budget=24, running=6, speculates=True, window=window, **facts)
     life = RandomLife(1, batcher, window)
     for _ in range(step_count):

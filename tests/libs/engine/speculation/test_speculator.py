@@ -113,7 +113,7 @@ def test_a_draft_model_that_is_wrong_gives_up_with_the_text_and_is_tried_less_in
 
 
 def test_a_draft_model_that_is_right_is_asked_at_nearly_every_step() -> None:
-    """All but those that measure what a step takes without draft tokens."""
+    """All drafts but the empty ones that measure a step without draft tokens."""
     speculator, _ = make(draft_seconds=0.1 * STEP)
     count = 4 * LIFETIME
     assert grow(speculator, make_sequence("r", 900), count, right=True) >= count * 0.95

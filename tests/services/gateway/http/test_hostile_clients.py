@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 LOOP_SECONDS = 0.1
-"""Processor time after which everybody else must have had a turn."""
+"""Processor time after which all other tasks must have had a turn."""
 
 
 @contextlib.asynccontextmanager

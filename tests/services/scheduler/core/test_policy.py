@@ -80,7 +80,7 @@ def test_tenants_get_equal_shares_whatever_one_of_them_sends() -> None:
 
 
 def test_who_is_sent_away_is_told_when_there_will_be_room() -> None:
-    """A thousand at once into a small queue. Each who is sent away comes back when told."""
+    """A thousand at once into a small queue. Each rejected one comes back after its Retry-After."""
     platform = SimulatedPlatform(Policy(max_waiting_count=64))
     platform.add_worker("w0", GPU)
     told: list[float] = []

@@ -282,7 +282,7 @@ async def test_a_request_that_is_cancelled_ends_its_transfer(pair: tuple[Worker,
 async def test_many_transfers_at_once_under_little_memory(
     folder: Path, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leases yield to requests, on both sides, and nobody waits for ever."""
+    """Leases yield to requests, on both sides, and no request waits forever."""
     monkeypatch.setattr(block_exports, "PACKET_BYTES", 1)
     source = await serve(load(folder, block_count=24), stack, WorkerRole.PREFILL)
     target = await serve(load(folder, block_count=24), stack, WorkerRole.DECODE)

@@ -24,6 +24,8 @@ LANES = 16
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
+    """Shape of a decoder's KV cache, and the attention that is built over it once the weights are read."""
+
     shape: KvShape
     """Shape of a block of keys and values, and so its size in bytes."""
     build: Callable[[HeadShape, Sequence[LayerAttention], int], PagedAttention]

@@ -8,6 +8,8 @@ from headrace.engine.step.step_arrays import StepArrays
 
 
 class StepGraphs(Protocol):
+    """Steps of a decoder that are replayed instead of launched operation by operation."""
+
     def takes(self, arrays: StepArrays) -> bool:
         """Whether a step can be replayed. All others are computed as usual."""
         ...

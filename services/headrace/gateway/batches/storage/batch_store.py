@@ -1,4 +1,4 @@
-"""Batches of all tenants, in a folder: each has one of its own, with its record, its input and what it has answered.
+"""Batches of all tenants, in a folder: each has its own folder, with its record, its input and what it has answered.
 
 Only the gateway that holds the lease of a batch changes its record. Others leave a mark in its folder. All functions
 wait for the disk.

@@ -55,7 +55,7 @@ class BlockSearch:
         size, and TimeoutError.
         """
         count = len(packet.contents)
-        hashes = self.missing[:count]
+        hashes = self._hashes[self.found_count : self.found_count + count]
         if packet.first_index != self.found_count or not packet.is_intact(hashes):
             REFUSED_BLOCKS.inc(count)
             raise Unavailable("KV blocks arrived damaged, or are not the ones requested")

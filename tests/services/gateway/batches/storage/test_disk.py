@@ -1,4 +1,4 @@
-"""A full disk is an error of its own, which clients and operators can tell from others."""
+"""A full disk has its own error, which clients and operators can tell from others."""
 
 import errno
 import os
