@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from tests.benchmarks.gpu.contest import OURS, Computation, Contender, Contest
 from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS
 from headrace.engine.triton.attention.decode_attention import attend_decodes
+from headrace.engine.triton.attention.decode_work import DecodeWork, split_decodes
 from headrace.engine.triton.attention.kv_pages import KvPages
 from headrace.engine.triton.attention.prefill_attention import attend_spans, blocks_of_rows
 from headrace.planning.roofline import Launch
@@ -69,10 +72,12 @@ def list_prefills(size: AttentionSize, lengths: tuple[int, ...], device: torch.d
 
 def _decodes(texts: Texts, count: int, device: torch.device) -> Contest:
     queries = _queries(texts.size, count, device)
-    lengths = torch.full((count,), texts.length, dtype=torch.int32, device=device)
+    firsts = np.arange(count, dtype=np.int32) * texts.tables.shape[1]
+    decodes, splits = split_decodes(np.full(count, texts.length, np.int32), firsts, SPLIT_TOKENS)
+    work = DecodeWork(texts.tables.flatten(), *(torch.from_numpy(each).to(device) for each in (decodes, splits)))
 
     def ours() -> Tensor:
-        return attend_decodes(queries, texts.pages, texts.tables, lengths, texts.rule)
+        return attend_decodes(queries, texts.pages, work, texts.rule)
 
     return _contest(DECODE, texts, queries[:, :, None], ours, is_causal=False)
 
@@ -80,10 +85,10 @@ def _decodes(texts: Texts, count: int, device: torch.device) -> Contest:
 def _prefill(texts: Texts, device: torch.device) -> Contest:
     queries, share = _queries(texts.size, texts.length, device), texts.size.head_count // texts.size.kv_head_count
     blocks = torch.tensor(blocks_of_rows([texts.length], share), dtype=torch.int32, device=device)
-    spans = torch.tensor([[0, 0, texts.length]], dtype=torch.int32, device=device)
+    spans = torch.tensor([[0, 0, texts.length, 0]], dtype=torch.int32, device=device)
 
     def ours() -> Tensor:
-        return attend_spans(queries, texts.pages, texts.tables, spans, blocks, texts.rule)
+        return attend_spans(queries, texts.pages, texts.tables.flatten(), spans, blocks, texts.rule)
 
     return _contest(PREFILL, texts, queries.transpose(0, 1)[None], ours, is_causal=True)
 

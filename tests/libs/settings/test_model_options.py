@@ -24,7 +24,7 @@ VALUES: dict[str, Any] = {
     "exact": True,
     "kv_precision": "fp8",
     "kernels": "torch",
-    "cuda_graphs": True,
+    "cuda_graphs": "on",
     "packed_folder": Path("/nowhere/packed"),
     "packed_max_bytes": 12345,
     "thread_count": 3,

@@ -29,9 +29,9 @@ class EngineConfig(Settings):
     kernels: Literal["auto", "torch", "triton"] = "auto"
     """`torch` runs the model operation by operation even where the C++ kernels, or on a GPU those in Triton, could run
     it. `triton` insists on the latter: on a CPU they need TRITON_INTERPRET=1, which shows what they do, slowly."""
-    cuda_graphs: bool = False
-    """Replay steps of decodes on a GPU as captured CUDA graphs, one for each number of rows, where the kernels in
-    Triton run the model. Not yet tried on a GPU."""
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    """Replay steps of decodes as CUDA graphs, captured when the model is loaded, one for each of a few numbers of rows.
+    `auto`: on a GPU, where the kernels in Triton run the model. `on` insists."""
     packed_folder: Path | None = None
     """Folder for weights in the kernels' layout, which makes the next start quicker. A worker has one by default,
     ~/.cache/headrace/packed; elsewhere unset keeps none."""

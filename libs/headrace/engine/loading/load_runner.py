@@ -27,9 +27,13 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     require_torch(reason)
     # All import torch, which the fused kernels can do without.
     from headrace.engine.gpu.choose_backend import choose_backend
+    from headrace.engine.loading.draft_memory import draft_memory
+    from headrace.engine.torch.device.device_memory import NOTHING_LATER
     from headrace.engine.torch.device_setup import choose_device
     from headrace.engine.torch.load import load_torch
 
     _log.info("the model runs through torch", extra={"reason": reason})
-    backend = choose_backend(config, model, choose_device(config), reason, config.thread_count)
-    return load_torch(source, model, config, max_len, backend)
+    device = choose_device(config)
+    backend = choose_backend(config, model, device, reason, config.thread_count)
+    later = draft_memory(config, device) if device.type == "cuda" else NOTHING_LATER
+    return load_torch(source, model, config, max_len, backend, later)

@@ -28,8 +28,8 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runne
     """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
     accepted tokens are the large model's choice."""
     model_config = read_model_config(folder)
-    alone = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
-    settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}, **alone})
+    alone = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1, "adapters": {}, "draft_folder": None}
+    settings = config.model_copy(update={"block_count": spec.block_count, **alone})
     max_len = min(model_config.usual_length, spec.max_model_length)
     model = load_runner(folder, model_config, settings, max_len)
     drafter = ModelDrafter(

@@ -8,13 +8,16 @@ from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.device_memory import NOTHING_LATER, CudaMemory, LaterMemory
+from headrace.engine.torch.kv_room import measure_kv_room
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 from headrace.errors.tree import ConfigError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 GPU_KV_SHARE = 0.8
-"""Share of the GPU memory left after loading the weights that goes to the KV cache."""
+"""Share of the GPU memory left after loading the weights that goes to the KV cache in a group, where no rank computes
+a step alone."""
 
 
 def choose_device(config: EngineConfig) -> torch.device:
@@ -45,16 +48,34 @@ def settle_threads(config: EngineConfig, operators: Operators) -> None:
     torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
 
 
-def build_attention(config: EngineConfig, backend: Backend, decoder: Decoder, max_len: int) -> PagedAttention:
+def build_attention(
+    config: EngineConfig, backend: Backend, decoder: Decoder, max_len: int, later: LaterMemory = NOTHING_LATER
+) -> PagedAttention:
     """Builds attention over a KV cache with as many of the requested blocks as fit, for contexts of up to `max_len`
-    tokens. Raises ConfigError for an unsupported block size."""
+    tokens. Raises ConfigError for an unsupported block size, and where the GPU has no memory left for it."""
     plan = backend.attention
-    block_count = choose_block_count(config, max_len, plan.shape.block_bytes, kv_bytes(config, backend.device))
-    return plan.build(decoder.heads, decoder.attentions(max_len), block_count)
+    room = kv_bytes(config, backend.device)
+    if backend.device.type == "cuda" and not (config.kv_cache_bytes or config.block_count):
+        room = measure_kv_room(CudaMemory(backend.device), config, backend, decoder, max_len)
+    count = count_blocks(config, max_len, plan.shape.block_bytes, room, later)
+    return plan.build(decoder.heads, decoder.attentions(max_len), count)
+
+
+def count_blocks(config: EngineConfig, max_len: int, block_bytes: int, room: int, later: LaterMemory) -> int:
+    """Returns how many KV blocks fit `room` bytes, beside the weights of a draft model and as many blocks of it. Raises
+    ConfigError if none does."""
+    each, left = block_bytes + later.block_bytes, room - later.weight_bytes
+    if left < each and not config.block_count:
+        raise ConfigError(
+            f"the device has {max(0, left) >> 20} MiB left for keys and values, and a block of {config.block_size} "
+            f"tokens takes {each >> 10} KiB: lower max_step_token_count or max_running_count, choose a smaller or more "
+            "quantized model, or a larger device"
+        )
+    return choose_block_count(config, max_len, each, left)
 
 
 def kv_bytes(config: EngineConfig, device: torch.device) -> int:
-    """Returns the size limit of a KV cache on a device, in bytes."""
+    """Returns the size limit of a KV cache on a device, in bytes, where its steps have not been measured."""
     if not config.kv_cache_bytes and device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE)
+        return int(CudaMemory(device).free_bytes() * GPU_KV_SHARE)
     return host_kv_bytes(config)

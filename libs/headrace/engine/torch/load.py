@@ -12,15 +12,25 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
+from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.device_memory import NOTHING_LATER, LaterMemory
 from headrace.engine.torch.device_setup import build_attention, settle_threads
 from headrace.engine.torch.runner import TorchRunner
+from headrace.engine.torch.trial_steps import run_trial, steps_of_all_sizes
 
 
-def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, backend: Backend) -> LoadedModel:
-    """Loads a decoder for torch, for contexts of up to `max_len` tokens. Raises InvalidCheckpoint, Unsupported or
-    ConfigError."""
+def load_torch(
+    source: Path,
+    model: DecoderConfig,
+    config: EngineConfig,
+    max_len: int,
+    backend: Backend,
+    later: LaterMemory = NOTHING_LATER,
+) -> LoadedModel:
+    """Loads a decoder for torch, for contexts of up to `max_len` tokens, and leaves memory of its device for what comes
+    `later`. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     operators, dtype, device = backend.operators, backend.dtype, backend.device
     settle_threads(config, operators)
     with torch.inference_mode():
@@ -28,10 +38,23 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
         weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
-        attention = build_attention(config, backend, decoder, max_len)
+        attention = build_attention(config, backend, decoder, max_len, later)
+        if device.type == "cuda":
+            _warm_up(decoder, attention, config, max_len, device)
         # Without a head there are no decodes to replay.
-        graphs = backend.graphs(decoder, attention) if model.has_head else None
+        graphs = backend.graphs(decoder, attention, max_len) if model.has_head else None
+        if graphs is not None:
+            graphs.capture()
     runner = TorchRunner(decoder, attention, backend, adapters, graphs)
     precision = describe_precision(config, model, dtype)
     memory = HeldMemory(weights.byte_count, attention.byte_count)
     return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory)
+
+
+def _warm_up(
+    decoder: Decoder, attention: PagedAttention, config: EngineConfig, max_len: int, device: torch.device
+) -> None:
+    """Has kernels compiled for steps of all sizes: later, it would look as if a step hung."""
+    for arrays in steps_of_all_sizes(config, max_len):
+        run_trial(decoder, attention, arrays, device)
+    attention.clear([0])

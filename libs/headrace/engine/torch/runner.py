@@ -62,6 +62,8 @@ class TorchRunner:
     def wake(self) -> None:
         """Allocates the KV cache again, empty."""
         self._attention.allocate()
+        if self._graphs is not None:
+            self._graphs.capture()
 
     def _compute(self, arrays: StepArrays) -> Tensor:
         if self._graphs is not None and self._graphs.takes(arrays):

@@ -76,13 +76,12 @@ def test_a_device_that_triton_does_not_run_on_computes_through_torch(
     assert "attention gathers keys and values" in caplog.messages
 
 
-def test_graphs_are_refused_only_when_they_are_built(model: DecoderConfig) -> None:
-    """A group of processes builds none, whatever the settings say."""
-    backend = choose_backend(engine_config(cuda_graphs=True), model, CPU, "", 1)
-    with pytest.raises(ConfigError, match="do not attend here: the device is no GPU; turn it off"):
-        backend.graphs(None, attention_of(backend, model))  # type: ignore[arg-type]
+def test_graphs_that_are_insisted_on_and_cannot_be_are_refused(model: DecoderConfig) -> None:
+    backend = choose_backend(engine_config(cuda_graphs="on"), model, CPU, "", 1)
+    with pytest.raises(ConfigError, match="do not attend here: the device is no GPU; choose auto or off"):
+        backend.graphs(None, attention_of(backend, model), 64)  # type: ignore[arg-type]
     usual = choose_backend(engine_config(), model, CPU, "", 1)
-    assert usual.graphs(None, attention_of(usual, model)) is None  # type: ignore[arg-type]
+    assert usual.graphs(None, attention_of(usual, model), 64) is None  # type: ignore[arg-type]
 
 
 def test_keys_and_values_are_kept_as_computed_or_refused(model: DecoderConfig) -> None:

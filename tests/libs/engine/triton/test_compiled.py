@@ -136,7 +136,7 @@ def is_refused(capability: int, kind: str) -> bool:
 
 
 def compile_decode(capability: int, kind: str, head_size: int, dtype: str = "bf16") -> Compiled:
-    types = {"lengths": "*i32", "partials": "*fp32", "extremes": "*fp32", "split_count": "i32"}
+    types = {"decodes": "*i32", "splits": "*i32", "partials": "*fp32", "extremes": "*fp32", "sequence_count": "i32"}
     constants = {"padded_share": decode_attention.MIN_SHARE}
     kernel, warp_count = decode_attention.decode_attention_kernel, decode_attention.count_warps(head_size)
     types, constants = attention_types(kind, dtype) | types, attention_sizes(kind, head_size, dtype) | constants
@@ -160,7 +160,6 @@ def attention_types(kind: str, dtype: str) -> dict[str, str]:
         "scale": "fp32",
         "window": "i32",
         "soft_cap": "fp32",
-        "table_stride": "i32",
         "block_count": "i32",
     }
 
@@ -207,8 +206,8 @@ def test_kernels_of_rows_spill_nothing(capability: int) -> None:
     for activation in ("silu", "gelu", "gelu_tanh", "relu"):
         chosen = {"activation": activation, "block": gated_activation.BLOCK}
         assert compile_for(capability, kernel, gate, chosen, gated_activation.WARP_COUNT).spilled_bytes == 0
-    total = {"partials": "*fp32", "extremes": "*fp32", "lengths": "*i32", "outputs": "*bf16"}
-    total |= {"head_count": "i32", "split_count": "i32"}
+    total = {"partials": "*fp32", "extremes": "*fp32", "decodes": "*i32", "outputs": "*bf16"}
+    total |= {"head_count": "i32", "window": "i32"}
     sizes = {"head_size": 128, "padded_head": 128, "split_tokens": SPLIT_TOKENS}
     made = compile_for(capability, attention_sum.attention_sum_kernel, total, sizes, attention_sum.WARP_COUNT)
     assert made.spilled_bytes == 0

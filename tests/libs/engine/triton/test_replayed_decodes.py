@@ -7,13 +7,16 @@ import pytest
 import torch
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.triton.captured_calls import CapturedCalls
 from tests.libs.engine.triton.tiny_quantized import quantize_tiny
 
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.gpu.graphs import static_decodes
 from headrace.engine.gpu.graphs.decode_graphs import DecodeGraphs
-from headrace.engine.gpu.graphs.static_decodes import count_blocks, count_rows
+from headrace.engine.gpu.graphs.static_decodes import count_rows, list_sizes
+from headrace.engine.gpu.graphs.step_capture import Computation, HostCapture
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.step.step_arrays import StepArrays
 from headrace.errors.tree import ConfigError
 
 PROMPTS = make_prompts((5, 37, 20))
@@ -35,37 +38,91 @@ def generate(engine: TextEngine) -> dict[str, list[int]]:
 
 def test_padded_decodes_in_static_memory_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after a sleep, which drops what points to the memory of the KV cache."""
-    monkeypatch.setattr(static_decodes, "MIN_TABLE_SIZE", 2)
     quantize_tiny(tmp_path, "awq")
     expected = generate(load(tmp_path))
-    seen: list[DecodeGraphs] = []
+    row_counts: list[int] = []
     compute = DecodeGraphs.run
 
-    def watched(self: DecodeGraphs, arrays: Any) -> torch.Tensor:
-        seen.append(self)
+    def watched(self: DecodeGraphs, arrays: StepArrays) -> torch.Tensor:
+        row_counts.append(arrays.token_count)
+        assert self.sizes == [1, 2, 4]
         return compute(self, arrays)
 
     monkeypatch.setattr(DecodeGraphs, "run", watched)
-    engine = load(tmp_path, cuda_graphs=True)
+    engine = load(tmp_path, cuda_graphs="on")
     assert generate(engine) == expected
     # Three sequences in four rows; then two, then one.
-    assert {row_count for row_count, _ in seen[0].sizes} == {4, 2, 1}
-    assert len(seen) == 4
+    assert row_counts == [3, 3, 2, 1]
     engine.sleep()
-    assert seen[0].sizes == []
     engine.wake()
     assert generate(engine) == expected
+    assert len(row_counts) == 8
 
 
-def test_sizes_are_few() -> None:
+def test_a_step_of_more_splits_than_there_is_room_for_is_computed_as_usual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three texts of one split each, where there is room for two splits."""
+    monkeypatch.setattr(static_decodes, "MAX_SPLITS", 2)
+    quantize_tiny(tmp_path, "awq")
+    expected = generate(load(tmp_path))
+    counts: list[int] = []
+    compute = DecodeGraphs.run
+
+    def watched(self: DecodeGraphs, arrays: StepArrays) -> torch.Tensor:
+        counts.append(arrays.token_count)
+        return compute(self, arrays)
+
+    monkeypatch.setattr(DecodeGraphs, "run", watched)
+    assert generate(load(tmp_path, cuda_graphs="on")) == expected
+    assert counts == [2, 1]
+
+
+def test_a_captured_step_makes_nothing_on_the_host_and_never_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay runs what was launched at capture, on the same addresses: a tensor from the host, a read of a value, or
+    another address in a second run would be stale or wrong."""
+    quantize_tiny(tmp_path, "awq")
+    captured: list[Computation] = []
+
+    def note(_: HostCapture, compute: Computation) -> Computation:
+        captured.append(compute)
+        return compute
+
+    monkeypatch.setattr(HostCapture, "capture", note)
+    load(tmp_path, cuda_graphs="on")
+    assert len(captured) == 3
+    for compute in captured:
+        runs = []
+        for _ in range(2):
+            with torch.inference_mode(), CapturedCalls() as calls:
+                compute()
+            runs.append(calls)
+        assert runs[0].host_made == runs[0].waits == []
+        assert runs[0].inputs == runs[1].inputs
+        assert runs[0].operations == runs[1].operations
+
+
+def test_sizes_are_few_and_the_largest_is_captured_first() -> None:
     assert [count_rows(count) for count in (1, 2, 3, 8, 9, 16, 17, 64)] == [1, 2, 4, 8, 16, 16, 24, 64]
-    assert [count_blocks(count) for count in (1, 16, 17, 100)] == [16, 16, 32, 128]
+    assert list_sizes(20) == [24, 16, 8, 4, 2, 1]
+
+
+def test_what_a_capture_forbids_is_seen() -> None:
+    kept = torch.ones(3)
+    with CapturedCalls() as calls:
+        torch.tensor([1.0, 2.0])
+        (kept + 1).sum().item()
+    assert calls.waits == ["_local_scalar_dense"]
+    assert calls.host_made == ["lift_fresh"]
+    assert kept.untyped_storage().data_ptr() in calls.inputs
 
 
 def test_a_model_that_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
     make_family(tmp_path / "dense", "llama", num_hidden_layers=1)
     with pytest.raises(ConfigError, match="kernels in Triton do not attend here"):
-        load(tmp_path / "dense", kernels="torch", cuda_graphs=True)
+        load(tmp_path / "dense", kernels="torch", cuda_graphs="on")
     make_family(tmp_path / "experts", "mixtral", num_hidden_layers=1)
     with pytest.raises(ConfigError, match="routes this model's experts"):
-        load(tmp_path / "experts", cuda_graphs=True)
+        load(tmp_path / "experts", cuda_graphs="on")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Self
 
 import numpy as np
@@ -10,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headrace.engine.step.step_arrays import Span, StepArrays
+from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.device.device_copy import to_device
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS
+from headrace.engine.triton.attention.decode_work import DecodeWork, split_decodes
 from headrace.engine.triton.attention.prefill_attention import blocks_of_rows
 
 Parts = Sequence[NDArray[np.int32]]
@@ -27,48 +28,36 @@ class PagedStep:
     positions: Tensor
     """Position of each token in its sequence [tokens]."""
     slots: Tensor
-    """Place of each token in the KV cache [tokens]: block x block size + offset."""
-    decode_tables: Tensor
-    """Block tables of the decodes [decodes, blocks]."""
-    lengths: Tensor
-    """Tokens that each decode sees, itself included [decodes]."""
-    span_tables: Tensor
-    """Block tables of the other spans [spans, blocks]."""
+    """Place of each token in the KV cache [tokens]: block x block size + offset. Negative: none."""
+    work: DecodeWork
+    """Texts of the decodes. Its block numbers are those of the whole step."""
     spans: Tensor
-    """First row after the decodes, first position and token count of the other spans [spans, 3]."""
+    """First row after the decodes, first position, token count and first block number of the other spans [spans, 4]."""
     row_blocks: Tensor
     """Programs of the other spans, see `blocks_of_rows` [programs, 2]."""
 
     @classmethod
     def of(cls, arrays: StepArrays, block_size: int, share: int, device: torch.device) -> Self:
         """Lays a step out for KV heads that `share` query heads have in common. One copy takes it to the device."""
-        spans = arrays.split()
-        decodes = list(takewhile(lambda span: span.token_count == 1, spans))
-        others = spans[len(decodes) :]
-        rows = [(span.first_row - len(decodes), span.start, span.token_count) for span in others]
-        blocks = blocks_of_rows([span.token_count for span in others], share)
+        spans = arrays.spans.astype(np.int32)
+        counts = spans[:, 1]
+        decode_count = len(counts) if (counts == 1).all() else int(np.argmax(counts != 1))
+        decodes, others = spans[:decode_count], spans[decode_count:]
+        table = [others[:, 0] - decode_count, others[:, 2], others[:, 1], others[:, 3]]
         parts = [
             arrays.positions.astype(np.int32),
             arrays.slots(block_size).astype(np.int32),
-            _tables(decodes),
-            np.array([span.end for span in decodes], np.int32),
-            _tables(others),
-            np.array(rows, np.int32).reshape(-1, 3),
-            np.array(blocks, np.int32).reshape(-1, 2),
+            arrays.tables.astype(np.int32),
+            *split_decodes(decodes[:, 2] + 1, decodes[:, 3], SPLIT_TOKENS),
+            np.stack(table, axis=1),
+            np.array(blocks_of_rows(others[:, 1].tolist(), share), np.int32).reshape(-1, 2),
         ]
-        return cls(*_copy_together(parts, device))
+        positions, slots, tables, work, splits, rows, blocks = _copy_together(parts, device)
+        return cls(positions, slots, DecodeWork(tables, work, splits), rows, blocks)
 
     @property
     def decode_count(self) -> int:
-        return len(self.lengths)
-
-
-def _tables(spans: Sequence[Span]) -> NDArray[np.int32]:
-    """Stacks block tables, the shorter ones padded."""
-    tables = np.zeros((len(spans), max((len(span.table) for span in spans), default=0)), np.int32)
-    for row, span in zip(tables, spans, strict=True):
-        row[: len(span.table)] = span.table
-    return tables
+        return len(self.work.decodes) - 1
 
 
 def _copy_together(parts: Parts, device: torch.device) -> list[Tensor]:

@@ -52,10 +52,10 @@ class TritonAttention:
         outputs = []
         if step.decode_count:
             decodes = queries[: step.decode_count]
-            outputs.append(attend_decodes(decodes, pages, step.decode_tables, step.lengths, rule))
+            outputs.append(attend_decodes(decodes, pages, step.work, rule))
         if len(step.row_blocks):
             others = queries[step.decode_count :]
-            outputs.append(attend_spans(others, pages, step.span_tables, step.spans, step.row_blocks, rule))
+            outputs.append(attend_spans(others, pages, step.work.tables, step.spans, step.row_blocks, rule))
         return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)).flatten(1)
 
     def clear(self, blocks: list[int]) -> None:

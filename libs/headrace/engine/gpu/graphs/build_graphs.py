@@ -1,5 +1,7 @@
 """Graphs of a decoder, if the settings ask for them."""
 
+import logging
+
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
@@ -9,6 +11,8 @@ from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.errors.tree import ConfigError
 
+_log = logging.getLogger(__name__)
+
 
 def build_graphs(
     config: EngineConfig,
@@ -17,17 +21,37 @@ def build_graphs(
     misfit: str,
     decoder: Decoder,
     attention: PagedAttention,
+    max_len: int,
 ) -> StepGraphs | None:
-    """Builds what replays steps of decodes. `misfit` says why the kernels in Triton do not attend, and is empty where
-    they do. Raises ConfigError for a model that cannot be replayed."""
-    if not config.cuda_graphs:
+    """Builds what replays steps of decodes for contexts of up to `max_len` tokens, on a GPU unless the settings have it
+    off. `misfit` says why the kernels in Triton do not attend, and is empty where they do. Raises ConfigError if the
+    settings have it on, and the model cannot be replayed."""
+    if config.cuda_graphs == "off" or (config.cuda_graphs == "auto" and device.type != "cuda"):
         return None
-    if model.experts is not None:
-        raise ConfigError("cuda_graphs is on, but the host routes this model's experts; turn it off")
-    if misfit:
-        raise ConfigError(f"cuda_graphs is on, but the kernels in Triton do not attend here: {misfit}; turn it off")
-    # Both import Triton, which only GPUs need.
+    if problem := _problem(model, misfit):
+        if config.cuda_graphs == "on":
+            raise ConfigError(f"cuda_graphs is on, but {problem}; choose auto or off", param="cuda_graphs")
+        _log.info("steps are not replayed as CUDA graphs", extra={"reason": problem})
+        return None
+    # All import Triton, which only GPUs need.
     from headrace.engine.gpu.attention.triton_attention import TritonAttention
     from headrace.engine.gpu.graphs.decode_graphs import DecodeGraphs
+    from headrace.engine.gpu.graphs.step_capture import CudaCapture, HostCapture
 
-    return DecodeGraphs(decoder, attention, device) if isinstance(attention, TritonAttention) else None
+    if not isinstance(attention, TritonAttention):
+        return None
+    return DecodeGraphs(
+        decoder,
+        attention,
+        CudaCapture(device) if device.type == "cuda" else HostCapture(),
+        device,
+        max_row_count=config.max_running_count,
+        max_block_count=-(-max_len // attention.block_size),
+    )
+
+
+def _problem(model: DecoderConfig, misfit: str) -> str:
+    """Returns why steps of a model cannot be replayed, or nothing."""
+    if model.experts is not None:
+        return "the host routes this model's experts"
+    return f"the kernels in Triton do not attend here: {misfit}" if misfit else ""

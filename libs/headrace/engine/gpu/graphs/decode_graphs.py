@@ -1,75 +1,92 @@
-"""Steps of decodes as CUDA graphs: all kernels of a step are launched as one unit, instead of one by one."""
+"""Steps of decodes captured once and replayed: all kernels of a step are launched as one unit, not one by one."""
+
+import bisect
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from headrace.engine.gpu.attention.triton_attention import TritonAttention
-from headrace.engine.gpu.graphs.static_decodes import StaticDecodes, count_blocks, count_rows
-from headrace.engine.step.step_arrays import StepArrays
+from headrace.engine.gpu.graphs.static_decodes import StaticDecodes, list_sizes
+from headrace.engine.gpu.graphs.step_capture import Computation, StepCapture
+from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.decoder.decoder import Decoder
-from headrace.engine.torch.decoder.step_tensors import StepTensors
-
-Size = tuple[int, int]
-"""Rows and blocks of each table."""
 
 
 class DecodeGraphs:
-    """Runs steps of decodes, padded to a few sizes, each of which is captured when it is first run. On a CPU the same
-    is computed without a graph."""
+    """Runs steps of decodes, padded to a few numbers of rows, whatever the lengths of their texts.
 
-    def __init__(self, model: Decoder, attention: TritonAttention, device: torch.device) -> None:
+    All sizes are captured at once, before the first request, and the largest first: the others then fit the memory
+    that it took.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        attention: TritonAttention,
+        capture: StepCapture,
+        device: torch.device,
+        *,
+        max_row_count: int,
+        max_block_count: int,
+    ) -> None:
+        """Makes graphs for up to `max_row_count` sequences, each of up to `max_block_count` blocks. Captures none."""
         self._model = model
         self._attention = attention
+        self._capture = capture
         self._device = device
-        self._decodes: dict[Size, StaticDecodes] = {}
-        self._graphs: dict[Size, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._max_block_count = max_block_count
+        self._sizes = list_sizes(max_row_count)
+        self._decodes: list[StaticDecodes] = []
+        """Captured sizes, the smallest first."""
+        self._replays: list[Computation] = []
+        self._logits = torch.empty(0)
 
     @property
-    def sizes(self) -> list[Size]:
-        """Sizes that were run."""
-        return list(self._decodes)
+    def sizes(self) -> list[int]:
+        """Numbers of rows that are captured."""
+        return [decodes.row_count for decodes in self._decodes]
+
+    @torch.inference_mode()
+    def capture(self) -> None:
+        """Captures a step of each size, over the KV cache as it lies now."""
+        self._logits = torch.zeros((self._sizes[0], self._model.vocabulary_size), device=self._device)
+        for size in self._sizes:
+            decodes = StaticDecodes(size, self._max_block_count, self._attention.block_size, self._device)
+            decodes.fill(NO_STEP)
+            self._decodes.insert(0, decodes)
+            self._replays.insert(0, self._capture.capture(self._computation(decodes)))
 
     def takes(self, arrays: StepArrays) -> bool:
-        """Whether a step has decodes alone, each of which wants its logits, and no adapters."""
+        """Whether a step has decodes alone, each of which wants its logits, and no adapters, and fits a size."""
         is_plain = not arrays.adapters and 0 < arrays.token_count == arrays.span_count == arrays.logit_count
-        return is_plain and bool((arrays.logit_rows == np.arange(arrays.token_count)).all())
+        if not is_plain or not self._decodes or arrays.token_count > self._decodes[-1].row_count:
+            return False
+        is_ordered = bool((arrays.logit_rows == np.arange(arrays.token_count)).all())
+        return is_ordered and self._decodes[self._place(arrays)].takes(arrays)
 
     def run(self, arrays: StepArrays) -> Tensor:
         """Returns the logits [rows, vocabulary] of a step that it takes, valid until the next one."""
-        size = count_rows(arrays.span_count), count_blocks(max(len(span.table) for span in arrays.split()))
-        if size not in self._decodes:
-            self._decodes[size] = StaticDecodes(*size, self._device)
-        decodes = self._decodes[size]
-        decodes.fill(arrays, self._attention.block_size)
-        self._attention.use(decodes.step)
-        logits = self._replay(size) if self._device.type == "cuda" else self._compute(decodes)
-        return logits[: arrays.token_count]
+        place = self._place(arrays)
+        self._decodes[place].fill(arrays)
+        self._replays[place]()
+        return self._logits[: arrays.token_count]
 
     def forget(self) -> None:
         """Drops all graphs: they read and write memory that is about to be freed."""
-        self._graphs.clear()
+        self._replays.clear()
         self._decodes.clear()
+        self._logits = torch.empty(0)
 
-    def _compute(self, decodes: StaticDecodes) -> Tensor:
-        return self._model(StepTensors(decodes.token_ids, decodes.rows), self._attention)
+    def _place(self, arrays: StepArrays) -> int:
+        """Returns the place of the smallest size with enough rows."""
+        return bisect.bisect_left(self.sizes, arrays.token_count)
 
-    def _replay(self, size: Size) -> Tensor:
-        if size not in self._graphs:
-            self._graphs[size] = self._capture(self._decodes[size])
-        graph, logits = self._graphs[size]
-        graph.replay()
-        return logits
+    def _computation(self, decodes: StaticDecodes) -> Computation:
+        logits = self._logits[: decodes.row_count]
 
-    def _capture(self, decodes: StaticDecodes) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        """Captures a step after it has run once, which compiles its kernels: a capture allows no compiling."""
-        current = torch.cuda.current_stream(self._device)
-        stream: torch.cuda.Stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            self._compute(decodes)
-        current.wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            logits = self._compute(decodes)
-        return graph, logits
+        def compute() -> None:
+            self._attention.use(decodes.attended)
+            logits.copy_(self._model(decodes.step, self._attention))
+
+        return compute

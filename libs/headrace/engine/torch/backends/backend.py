@@ -24,10 +24,10 @@ class Backend:
     attention: AttentionPlan
     sampler: Sampler
     """Takes logits in the form that `operators.export` returns."""
-    graphs: Callable[[Decoder, PagedAttention], StepGraphs | None]
-    """Builds what replays steps of a decoder, if the settings ask for it. Raises ConfigError if the model cannot be
-    replayed."""
+    graphs: Callable[[Decoder, PagedAttention, int], StepGraphs | None]
+    """Builds what replays steps of a decoder, for contexts of up to so many tokens, where the settings allow it and the
+    model can be replayed. Raises ConfigError if they ask for it and it cannot."""
 
 
-def without_graphs(_: Decoder, __: PagedAttention) -> None:
+def without_graphs(_: Decoder, __: PagedAttention, ___: int) -> None:
     """Replays no steps."""

@@ -10,6 +10,10 @@ from headrace.engine.step.step_arrays import StepArrays
 class StepGraphs(Protocol):
     """Steps of a decoder that are replayed instead of launched operation by operation."""
 
+    def capture(self) -> None:
+        """Captures steps over the KV cache as it lies now. Before it, and after `forget`, no step is taken."""
+        ...
+
     def takes(self, arrays: StepArrays) -> bool:
         """Whether a step can be replayed. All others are computed as usual."""
         ...

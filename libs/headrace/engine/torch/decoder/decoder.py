@@ -52,6 +52,11 @@ class Decoder:
         return self._reader.parameter_count
 
     @property
+    def vocabulary_size(self) -> int:
+        """Logits of a row."""
+        return self._config.vocabulary_size
+
+    @property
     def heads(self) -> HeadShape:
         """Attention settings that all layers share."""
         config = self._config

@@ -20,3 +20,13 @@ def overwrite(target: Tensor, array: NDArray[Any]) -> None:
     """Overwrites a tensor of the same shape and type with an array, as `to_device` does."""
     tensor = torch.from_numpy(array)
     target.copy_(tensor.pin_memory() if target.device.type == "cuda" else tensor, non_blocking=True)
+
+
+def from_device(tensor: Tensor) -> NDArray[Any]:
+    """Returns a contiguous tensor as an array, once it is computed. From a GPU it comes into pinned memory."""
+    if tensor.device.type != "cuda":
+        return tensor.numpy()
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    pinned.copy_(tensor, non_blocking=True)
+    torch.cuda.current_stream(tensor.device).synchronize()
+    return pinned.numpy()

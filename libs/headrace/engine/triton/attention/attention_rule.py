@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+ALL_TOKENS = 1 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionRule:
@@ -12,3 +14,8 @@ class AttentionRule:
     """Tokens that a query sees, itself included. None: all."""
     soft_cap: float | None = None
     """Bound of the scores: s becomes cap * tanh(s / cap), as in Gemma 2."""
+
+    @property
+    def token_count(self) -> int:
+        """Number of tokens that a query sees, itself included, where all are more than any text has."""
+        return ALL_TOKENS if self.window is None else self.window

@@ -8,28 +8,32 @@ from torch import Tensor
 from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.attention_sum import sum_attention
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 STAGE_COUNT = 2
 MIN_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
+MAX_PROGRAMS = 1024
+"""Programs that fill a GPU: some eight for each of the 108 to 144 multiprocessors of sm_80, sm_89 and sm_90. Where
+there are more splits, each program computes several."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["sequence_count"])
 def decode_attention_kernel(
     queries,
     states,
     scales,
     tables,
-    lengths,
+    decodes,
+    splits,
     partials,
     extremes,
     scale,
     window,
     soft_cap,
-    table_stride,
     block_count,
-    split_count,
+    sequence_count,
     block_size: tl.constexpr,
     head_size: tl.constexpr,
     share: tl.constexpr,
@@ -40,51 +44,54 @@ def decode_attention_kernel(
     split_tokens: tl.constexpr,
     tile: tl.constexpr,
 ):
-    """Attends with the query heads of one KV head to one split. Grid: sequences, KV heads, splits."""
-    sequence, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64), tl.program_id(2)
-    kv_head_count = tl.num_programs(1)
-    length = tl.load(lengths + sequence)
+    """Attends with the query heads of one KV head to one split after another. Grid: programs, KV heads."""
+    kv_head, kv_head_count = tl.program_id(1).to(tl.int64), tl.num_programs(1)
     heads, elements = tl.arange(0, padded_share), tl.arange(0, padded_head)
-    is_head, is_element = heads < share, elements < head_size
-    query_rows = (sequence * kv_head_count + kv_head) * share + heads
-    is_query = is_head[:, None] & is_element[None, :]
-    query = tl.load(queries + query_rows[:, None] * head_size + elements[None, :], mask=is_query, other=0.0)
-    first_seen = tl.maximum(length - window, 0)
-    begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
-    end = tl.minimum((split + 1) * split_tokens, length)
+    is_head = heads < share
+    is_query = is_head[:, None] & (elements < head_size)[None, :]
     key_slot = kv_head * block_count * block_size
     value_slot = key_slot + kv_head_count * block_count * block_size
-    largest = tl.full((padded_share,), float("-inf"), tl.float32)
-    total = tl.zeros((padded_share,), tl.float32)
-    sums = tl.zeros((padded_share, padded_head), tl.float32)
-    for start in range(begin, end, tile):
-        tokens = start + tl.arange(0, tile)
-        is_seen = (tokens < length) & (tokens >= first_seen)
-        blocks = tl.load(tables + sequence * table_stride + tokens // block_size, mask=is_seen, other=0)
-        slots = blocks * block_size + tokens % block_size
-        largest, total, sums = attend_tile(
-            query,
-            states + key_slot * head_size,
-            states + value_slot * head_size,
-            scales + key_slot,
-            scales + value_slot,
-            slots,
-            is_seen,
-            is_seen[None, :],
-            elements,
-            scale,
-            soft_cap,
-            largest,
-            total,
-            sums,
-            head_size,
-            has_scales,
-            has_cap,
-        )
-    rows = query_rows * split_count + split
-    tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
-    tl.store(extremes + rows * 2, largest, mask=is_head)
-    tl.store(extremes + rows * 2 + 1, total, mask=is_head)
+    for place in range(tl.program_id(0), tl.load(decodes + sequence_count * 3 + 2), tl.num_programs(0)):
+        sequence, split = tl.load(splits + place * 2).to(tl.int64), tl.load(splits + place * 2 + 1)
+        length, table = tl.load(decodes + sequence * 3), tables + tl.load(decodes + sequence * 3 + 1)
+        first_seen = tl.maximum(length - window, 0)
+        begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
+        end = tl.minimum((split + 1) * split_tokens, length)
+        # What lies before the window is not summed either.
+        if begin < end:
+            query_rows = (sequence * kv_head_count + kv_head) * share + heads
+            query = tl.load(queries + query_rows[:, None] * head_size + elements[None, :], mask=is_query, other=0.0)
+            largest = tl.full((padded_share,), float("-inf"), tl.float32)
+            total = tl.zeros((padded_share,), tl.float32)
+            sums = tl.zeros((padded_share, padded_head), tl.float32)
+            for start in range(begin, end, tile):
+                tokens = start + tl.arange(0, tile)
+                is_seen = (tokens < length) & (tokens >= first_seen)
+                blocks = tl.load(table + tokens // block_size, mask=is_seen, other=0)
+                slots = blocks * block_size + tokens % block_size
+                largest, total, sums = attend_tile(
+                    query,
+                    states + key_slot * head_size,
+                    states + value_slot * head_size,
+                    scales + key_slot,
+                    scales + value_slot,
+                    slots,
+                    is_seen,
+                    is_seen[None, :],
+                    elements,
+                    scale,
+                    soft_cap,
+                    largest,
+                    total,
+                    sums,
+                    head_size,
+                    has_scales,
+                    has_cap,
+                )
+            rows = (tl.cast(place, tl.int64) * kv_head_count + kv_head) * share + heads
+            tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
+            tl.store(extremes + rows * 2, largest, mask=is_head)
+            tl.store(extremes + rows * 2 + 1, total, mask=is_head)
 
 
 def count_warps(head_size: int) -> int:
@@ -92,35 +99,34 @@ def count_warps(head_size: int) -> int:
     return 4 if padded(head_size) <= 128 else 8
 
 
-def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Tensor, rule: AttentionRule) -> Tensor:
-    """Maps contiguous queries [sequences, heads, head] to the same shape and type. `tables` int32 [sequences, blocks]
-    are block tables, `lengths` int32 [sequences] count the tokens that are there, at least one.
+def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: AttentionRule) -> Tensor:
+    """Maps contiguous queries [sequences, heads, head] to the same shape and type, and those of a text without tokens
+    to zeros.
 
     Order of reduction: tiles of tokens within splits of 256, both counted from the start of the text, then the splits
-    that hold a token, one after another. So no sequence's bits depend on another's length, or on the number of
-    them.
+    that hold a token, one after another. So no sequence's bits depend on another's length, on the number of them, or
+    on the program that computes a split.
     """
     sequence_count, head_count, head_size = queries.shape
     _, kv_head_count, block_count, block_size, _ = pages.states.shape
-    share = head_count // kv_head_count
-    split_count = triton.cdiv(tables.shape[1] * block_size, SPLIT_TOKENS)
-    rows = sequence_count, head_count, split_count
-    partials = torch.empty((*rows, head_size), device=queries.device)
-    extremes = torch.empty((*rows, 2), device=queries.device)
-    decode_attention_kernel[(sequence_count, kv_head_count, split_count)](
+    share, split_count = head_count // kv_head_count, len(work.splits)
+    partials = torch.empty((split_count, head_count, head_size), device=queries.device)
+    extremes = torch.empty((split_count, head_count, 2), device=queries.device)
+    program_count = min(split_count, triton.cdiv(MAX_PROGRAMS, kv_head_count))
+    decode_attention_kernel[(program_count, kv_head_count)](
         queries,
         pages.states,
         partials if pages.scales is None else pages.scales,
-        tables,
-        lengths,
+        work.tables,
+        work.decodes,
+        work.splits,
         partials,
         extremes,
         rule.scale,
-        2**30 if rule.window is None else rule.window,
+        rule.token_count,
         rule.soft_cap or 1.0,
-        tables.stride(0),
         block_count,
-        split_count,
+        sequence_count,
         block_size=block_size,
         head_size=head_size,
         share=share,
@@ -133,4 +139,4 @@ def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Ten
         num_warps=count_warps(head_size),
         num_stages=STAGE_COUNT,
     )
-    return sum_attention(partials, extremes, lengths, SPLIT_TOKENS, queries.dtype)
+    return sum_attention(partials, extremes, work.decodes, rule.token_count, queries.dtype)

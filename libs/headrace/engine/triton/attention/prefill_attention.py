@@ -30,7 +30,6 @@ def prefill_attention_kernel(
     scale,
     window,
     soft_cap,
-    table_stride,
     block_count,
     block_size: tl.constexpr,
     head_size: tl.constexpr,
@@ -45,8 +44,8 @@ def prefill_attention_kernel(
     """Attends with `block_rows` queries of one span and one KV head. Grid: blocks of rows, KV heads."""
     place, kv_head, kv_head_count = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(1)
     span, first = tl.load(programs + place * 2).to(tl.int64), tl.load(programs + place * 2 + 1)
-    first_row, start = tl.load(spans + span * 3).to(tl.int64), tl.load(spans + span * 3 + 1)
-    count = tl.load(spans + span * 3 + 2)
+    first_row, start = tl.load(spans + span * 4).to(tl.int64), tl.load(spans + span * 4 + 1)
+    count, table = tl.load(spans + span * 4 + 2), tables + tl.load(spans + span * 4 + 3)
     rows, elements = first + tl.arange(0, block_rows), tl.arange(0, padded_head)
     positions = start + rows // share
     query_rows = ((first_row + rows // share) * kv_head_count + kv_head) * share + rows % share
@@ -67,7 +66,7 @@ def prefill_attention_kernel(
         for begin in range(tl.maximum(split, first_seen // tile * tile), tl.minimum(split + split_tokens, end), tile):
             tokens = begin + tl.arange(0, tile)
             is_token = (tokens < end) & (tokens >= first_seen)
-            blocks = tl.load(tables + span * table_stride + tokens // block_size, mask=is_token, other=0)
+            blocks = tl.load(table + tokens // block_size, mask=is_token, other=0)
             slots = blocks * block_size + tokens % block_size
             behind = positions[:, None] - tokens[None, :]
             own_largest, own_total, own_sums = attend_tile(
@@ -103,8 +102,9 @@ def attend_spans(
     queries: Tensor, pages: KvPages, tables: Tensor, spans: Tensor, blocks: Tensor, rule: AttentionRule
 ) -> Tensor:
     """Maps contiguous queries [tokens, heads, head] to the same shape and type, each token seeing those before it and
-    itself. `tables` int32 [spans, blocks] are block tables, `spans` int32 [spans, 3] first row, first position and
-    token count, `blocks` int32 [programs, 2] what `blocks_of_rows` lists. Rows of no span stay undefined.
+    itself. `tables` int32 [numbers] are the block numbers of all texts, `spans` int32 [spans, 4] first row, first
+    position, token count and first block number in `tables`, `blocks` int32 [programs, 2] what `blocks_of_rows` lists.
+    Rows of no span stay undefined.
 
     Order of reduction: tiles and splits as for decodes, see `attend_decodes`. So a token's bits depend neither on the
     chunk that it comes in, nor on the batch. They are those of a decode but for the order within a tile, which a
@@ -122,9 +122,8 @@ def attend_spans(
         blocks,
         outputs,
         rule.scale,
-        2**30 if rule.window is None else rule.window,
+        rule.token_count,
         rule.soft_cap or 1.0,
-        tables.stride(0),
         block_count,
         block_size=block_size,
         head_size=head_size,

@@ -76,24 +76,26 @@ def rotary_store_kernel(
         query = (token * head_count + head) * head_size + elements
         tl.store(queries + query, turned.to(queries.dtype.element_ty), mask=is_element)
     else:
-        place = (head - head_count) * slot_count + tl.load(slots + token).to(tl.int64)
+        slot = tl.load(slots + token).to(tl.int64)
+        place, is_kept = (head - head_count) * slot_count + slot, slot >= 0
         kept = turned
         if largest_code > 0:
             # A difference of what is no number is none either: the scale tells of it, which a code cannot.
             most = tl.max(tl.abs(turned), axis=0) + tl.sum(turned - turned, axis=0)
             scale = tl.where(most <= 1e-30, 1.0, tl.div_rn(most, largest_code))
-            tl.store(scales + place, scale)
+            tl.store(scales + place, scale, mask=is_kept)
             kept = tl.div_rn(turned, tl.broadcast_to(scale, (padded_head,)))
         if is_integer:
             # In [2^23, 2^24) fp32 has integers alone: the addition rounds to the nearest, of two to the even one.
             kept = (kept + 12582912.0) - 12582912.0
-        tl.store(states + place * head_size + elements, kept.to(states.dtype.element_ty), mask=is_element)
+        tl.store(states + place * head_size + elements, kept.to(states.dtype.element_ty), mask=is_element & is_kept)
 
 
 def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, positions: Tensor, slots: Tensor) -> Tensor:
     """Turns contiguous `projected` [tokens, (query, key and value heads) x head] by `positions` int32 [tokens]
     (RoFormer, Su et al., 2021, pairing the halves of the leading elements), after their norms. Stores keys and values
-    at `slots` int32 [tokens], and returns the queries [tokens, heads, head] in the type of `projected`.
+    at `slots` int32 [tokens], those of a negative slot nowhere, and returns the queries [tokens, heads, head] in the
+    type of `projected`.
 
     All is computed in fp32 and rounded once. Codes have one scale for each token and head, which gives the largest
     element the largest code.

@@ -1,8 +1,11 @@
 """Blocks of the GPU kernels' cache are read and written as bytes, in every number format."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from headrace.engine.gpu.attention import paged_states
 from headrace.engine.gpu.attention.paged_states import PagedStates
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
@@ -40,3 +43,23 @@ def test_what_is_read_is_what_is_written(storage: Storage) -> None:
 
 def test_another_format_has_another_layout() -> None:
     assert len({filled(storage, 0).layout for storage in STORAGES}) == len(STORAGES)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_blocks_travel_in_one_copy(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks and layers: a copy for each of them would hold all decodes up for half a second."""
+    copies: list[str] = []
+    for name in ("from_device", "to_device"):
+        copy = getattr(paged_states, name)
+
+        def counted(*operands: Any, name: str = name, copy: Any = copy) -> Any:
+            copies.append(name)
+            return copy(*operands)
+
+        monkeypatch.setattr(paged_states, name, counted)
+    states = filled(Storage.BF16, 0)
+    contents = states.read(range(count))
+    assert copies == ["to_device", "from_device"]
+    copies.clear()
+    states.write(range(count), contents)
+    assert copies == ["to_device", "to_device"]

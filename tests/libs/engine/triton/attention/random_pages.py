@@ -1,11 +1,15 @@
 """A random text in a paged KV cache, and what attention makes of it in fp64."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS
+from headrace.engine.triton.attention.decode_work import DecodeWork, split_decodes
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 BLOCK_SIZE = 16
@@ -18,7 +22,9 @@ class RandomPages:
 
     pages: KvPages
     tables: Tensor
-    """Block tables int32 [texts, blocks], padded with blocks that do not exist."""
+    """Block numbers of one text after the other, int32, each followed by one that does not exist."""
+    first_blocks: tuple[int, ...]
+    """Place of each text's first block number in `tables`."""
     lengths: tuple[int, ...]
 
     @property
@@ -30,7 +36,7 @@ class RandomPages:
     def attend(self, text: int, queries: Tensor, start: int, rule: AttentionRule) -> Tensor:
         """The oracle: maps queries [tokens, heads, head] of a text, from position `start`, to outputs in fp64."""
         length = self.lengths[text]
-        blocks = self.tables[text, : -(-length // BLOCK_SIZE)].long()
+        blocks = self.tables[self.first_blocks[text] :][: -(-length // BLOCK_SIZE)].long()
         keys, values = self.exact[:, :, blocks].flatten(2, 3)[:, :, :length]
         share = queries.shape[1] // len(keys)
         keys, values = (part.repeat_interleave(share, dim=0) for part in (keys, values))
@@ -42,17 +48,24 @@ class RandomPages:
         weights = torch.softmax(scores.masked_fill(~is_seen, -torch.inf), dim=-1)
         return torch.einsum("hqk,hkd->qhd", weights, values)
 
+    def work(self, *texts: int, lengths: Sequence[int] | None = None) -> DecodeWork:
+        """Decodes at the end of texts, of all of them if none is named, or of so many of their tokens."""
+        chosen = texts or range(len(self.lengths))
+        counts = np.array(lengths or [self.lengths[text] for text in chosen], np.int32)
+        firsts = np.array([self.first_blocks[text] for text in chosen], np.int32)
+        return DecodeWork(self.tables, *map(torch.from_numpy, split_decodes(counts, firsts, SPLIT_TOKENS)))
+
 
 def make_pages(lengths: tuple[int, ...], kv_head_count: int, head_size: int, kind: torch.dtype) -> RandomPages:
     generator = torch.Generator().manual_seed(head_size)
     counts = [-(-length // BLOCK_SIZE) for length in lengths]
     order = torch.randperm(sum(counts), generator=generator).split(counts)
-    tables = torch.full((len(lengths), max(counts)), 1 << 20, dtype=torch.int32)
-    for table, own in zip(tables, order, strict=True):
-        table[: len(own)] = own
+    nowhere = torch.tensor([1 << 20])
+    tables = torch.cat([torch.cat([own, nowhere]) for own in order]).int()
+    first_blocks = tuple(sum(counts[:text]) + text for text in range(len(counts)))
     states = torch.randn(2, kv_head_count, sum(counts) + 1, BLOCK_SIZE, head_size, generator=generator)
     states[:, :, -1] = torch.nan
-    return RandomPages(keep(states, kind), tables, lengths)
+    return RandomPages(keep(states, kind), tables, first_blocks, lengths)
 
 
 def keep(states: Tensor, kind: torch.dtype) -> KvPages:

@@ -16,6 +16,7 @@ from torch import Tensor
 from headrace.engine.triton import residual_norm
 from headrace.engine.triton.attention import decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_rule import AttentionRule
+from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 # Planted mistakes make numbers of no numbers; they are to be seen in what comes out.
@@ -31,13 +32,15 @@ def integers(*rows: object) -> Tensor:
 
 def decode(module: ModuleType) -> Tensor:
     made = make_pages(LENGTHS, 2, 24, torch.float32)
-    pages, tables = KvPages(guard(made.pages.states)), guard(made.tables)
-    return module.attend_decodes(guard(make_queries(2, 6, 24)), pages, tables, integers(*LENGTHS), RULE)
+    work = made.work()
+    guarded = DecodeWork(guard(made.tables), guard(work.decodes), guard(work.splits))
+    return module.attend_decodes(guard(make_queries(2, 6, 24)), KvPages(guard(made.pages.states)), guarded, RULE)
 
 
 def prefill(module: ModuleType) -> Tensor:
     made = make_pages(LENGTHS, 2, 24, torch.float32)
-    pages, tables, spans = KvPages(guard(made.pages.states)), guard(made.tables), integers((0, 20, 17), (17, 3, 17))
+    pages, tables = KvPages(guard(made.pages.states)), guard(made.tables)
+    spans = integers((0, 20, 17, made.first_blocks[0]), (17, 3, 17, made.first_blocks[1]))
     programs = integers(*module.blocks_of_rows([17, 17], 3))
     return module.attend_spans(guard(make_queries(34, 6, 24)), pages, tables, spans, programs, RULE)
 

@@ -36,14 +36,13 @@ CASES = pytest.mark.parametrize(
 def attend(made: RandomPages, queries: Sequence[Tensor], spans: Sequence[Span], rule: AttentionRule) -> Tensor:
     """Attends with the queries [tokens, heads, head] of each span, whose text's states are all there."""
     rows, first = [], 0
-    for _, start, count in spans:
-        rows.append((first, start, count))
+    for text, start, count in spans:
+        rows.append((first, start, count, made.first_blocks[text]))
         first += count
     share = queries[0].shape[1] // made.pages.states.shape[1]
     blocks = blocks_of_rows([count for *_, count in spans], share)
-    tables = made.tables[[text for text, *_ in spans]].contiguous()
     places, programs = (torch.tensor(each, dtype=torch.int32) for each in (rows, blocks))
-    return attend_spans(torch.cat(list(queries)), made.pages, tables, places, programs, rule)
+    return attend_spans(torch.cat(list(queries)), made.pages, made.tables, places, programs, rule)
 
 
 @CASES
@@ -80,10 +79,9 @@ def test_a_token_has_the_same_bits_in_any_chunk_and_as_a_decode(
         chunk = attend(made, [other, queries[start:end]], [(1, 0, 20), (0, start, end - start)], rule)
         assert torch.equal(chunk[20:], whole[start:end])
     ends = [1, 23, 64, SPLIT_TOKENS, SPLIT_TOKENS + 1, length]
-    tables = made.tables[:1].expand(len(ends), -1).contiguous()
-    lengths = torch.tensor(ends, dtype=torch.int32)
     rows = [end - 1 for end in ends]
-    decoded = attend_decodes(queries[rows], made.pages, tables, lengths, rule)
+    work = made.work(*[0] * len(ends), lengths=ends)
+    decoded = attend_decodes(queries[rows], made.pages, work, rule)
     # A GPU's compiler lays out the sum within a tile by the number of rows.
     limit = ERRORS[dtype] if HAS_GPU else 0.0
     assert torch.allclose(decoded.double(), whole[rows].double(), rtol=limit, atol=limit)

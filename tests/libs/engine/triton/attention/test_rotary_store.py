@@ -87,6 +87,20 @@ def test_heads_are_turned_and_stored(kind: torch.dtype, head_size: int, rotary_s
     assert torch.equal(stored[:, others].view(torch.uint8), before[:, others].view(torch.uint8))
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.int8])
+def test_a_token_with_a_negative_slot_is_stored_nowhere(kind: torch.dtype) -> None:
+    """A row of a captured step that no sequence has."""
+    heads, projected = make_heads(16, 16, has_norms=False), make_projected(16, torch.float32)
+    some, none = make_pages(16, kind), make_pages(16, kind)
+    queries = rotate_and_store(projected[:2], heads, some, POSITIONS[:2], SLOTS[:2])
+    slots = torch.cat([SLOTS[:2], torch.tensor([-1], dtype=torch.int32)])
+    found = rotate_and_store(projected[:3], heads, none, POSITIONS[:3], slots)
+    assert torch.equal(found[:2], queries)
+    assert torch.equal(none.states.view(torch.uint8), some.states.view(torch.uint8))
+    if some.scales is not None and none.scales is not None:
+        assert torch.equal(none.scales.view(torch.int32), some.scales.view(torch.int32))
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 @pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn])
 def test_codes_are_the_nearest_and_nothing_is_hidden(kind: torch.dtype) -> None:
