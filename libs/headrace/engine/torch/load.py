@@ -14,6 +14,7 @@ from headrace.engine.step.loaded_model import LoadedModel
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device_setup import build_attention, settle_threads
 from headrace.engine.torch.runner import TorchRunner
 
@@ -23,7 +24,7 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     ConfigError."""
     operators, dtype, device = backend.operators, backend.dtype, backend.device
     settle_threads(config, operators)
-    with torch.inference_mode():
+    with torch.inference_mode(), on_device(device):
         bits = ROUNDED_BITS.get(config.precision)
         weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)
