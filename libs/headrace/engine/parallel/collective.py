@@ -111,7 +111,7 @@ class Collective:
         own, count = self._leaving(part), self._place.tensor_count
         parts = own.new_empty((count * len(own), *own.shape[1:]))
         GATHER(parts, own, group=self._peers)
-        return self._arrived(parts).unflatten(0, (count, len(own)))
+        return self._arrived(parts).view(count, *own.shape)
 
     def _leaving(self, tensor: Tensor) -> Tensor:
         """Returns a tensor where it can be exchanged."""

@@ -7,17 +7,20 @@ import sys
 import time
 from typing import Any
 
+import pytest
+
+from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.parallel import follower, load_stage
 
 
 def main() -> None:
-    seconds, open_weights = float(sys.argv.pop(1)), load_stage.open_weights
+    seconds = float(sys.argv.pop(1))
 
     def open_late(*operands: Any) -> Any:
         time.sleep(seconds)
         return open_weights(*operands)
 
-    load_stage.open_weights = open_late
+    pytest.MonkeyPatch().setattr(load_stage, "open_weights", open_late)
     follower.main()
 
 

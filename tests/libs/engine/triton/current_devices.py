@@ -69,7 +69,11 @@ def prepare(path: str) -> None:
     patch = pytest.MonkeyPatch()
     repair_products(patch)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    watch(patch, lambda name, is_current: os.write(file, f"{name} {is_current}\n".encode()) and None)
+
+    def write(name: str, is_current: bool) -> None:
+        os.write(file, f"{name} {is_current}\n".encode())
+
+    watch(patch, write)
 
 
 def read_notes(path: Path) -> set[str]:
