@@ -128,7 +128,7 @@ class Collective:
             self.receive((1, 1), nothing.dtype)
         if not self._place.ends and (work := self.send_on(nothing)) is not None:
             work.wait()
-        # A device computes on while the host goes on: this waits for it.
+        # The host does not wait for exchanges on a device: this does.
         nothing.tolist()
 
 

@@ -100,7 +100,7 @@ def test_families(tmp_path: Path, family: str) -> None:
 
 @pytest.mark.usefixtures("forked")
 def test_a_layer_takes_two_exchanges_and_the_logits_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two ranks, whose sums are the same in any order."""
+    """Two ranks take an all-reduce for each sum, which is the same in any order."""
     make_family(tmp_path, "llama", num_hidden_layers=3)
     settings = {"block_count": 64, "kernels": "torch", "tensor_parallel_count": 2}
     engine = load_text_engine(tmp_path, engine_config(**settings))
