@@ -52,9 +52,9 @@ class Encoder:
         There is no padding: each input is computed from its own tokens alone. On a CPU the result is batch-invariant:
         either the operators are, or each input is computed alone.
         """
-        if self._device.type == "cpu" and not self._operators.is_batch_invariant:
-            return [self._compute([tokens])[0].float().numpy() for tokens in inputs]
         with on_device(self._device):
+            if self._device.type == "cpu" and not self._operators.is_batch_invariant:
+                return [self._compute([tokens])[0].float().numpy() for tokens in inputs]
             return [hidden.float().cpu().numpy() for hidden in self._compute(inputs)]
 
     def _compute(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
