@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -34,7 +35,8 @@ def test_other_devices_need_no_context() -> None:
 
 
 def test_an_encoder_loads_and_computes_on_its_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    depths, depth = [], 0
+    depths: list[tuple[str, int]] = []
+    depth = 0
 
     @contextlib.contextmanager
     def entered(_: torch.device) -> Iterator[None]:
@@ -45,7 +47,12 @@ def test_an_encoder_loads_and_computes_on_its_device(tmp_path: Path, monkeypatch
 
     def noted(name: str, owner: type) -> None:
         function = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *each: (depths.append((name, depth)), function(*each))[1])
+
+        def call(*operands: Any) -> Any:
+            depths.append((name, depth))
+            return function(*operands)
+
+        monkeypatch.setattr(owner, name, call)
 
     make_encoder(tmp_path, "bert")
     monkeypatch.setitem(current_device.ENTERED, "cpu", entered)
