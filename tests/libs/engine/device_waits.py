@@ -14,17 +14,20 @@ from headrace.engine.torch.operators import torch_sampler
 
 READS = ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__", "__index__")
 """Methods of a tensor that bring numbers to the host."""
-OURS = ("headrace/engine/torch/", "headrace/engine/gpu/", "headrace/engine/triton/", "headrace/engine/engines/")
+ROOMS = ("torch", "gpu", "triton", "parallel", "engines")
+OURS = tuple(f"headrace/engine/{room}/" for room in ROOMS)
 
 
 class DeviceWaits:
-    """Calls that would make the host wait for a GPU, by their names: reads of tensors, and copies to the device other
-    than through `to_device`."""
+    """Calls that would make the host wait for a GPU, by their names: reads of tensors, copies to the device other than
+    through `to_device`, and indices in Python's lists, which are copied too."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
         for name in READS:
             patch.setattr(Tensor, name, self._noted(name, getattr(Tensor, name), lambda _: True))
+        for name in ("__getitem__", "__setitem__"):
+            patch.setattr(Tensor, name, self._noted(name, getattr(Tensor, name), _has_a_list))
         patch.setattr(Tensor, "to", self._noted("to", Tensor.to, _names_a_device))
         patch.setattr(torch, "tensor", self._noted("tensor", torch.tensor, _names_a_device))
         patch.setattr(torch_sampler, "_is_on_host", lambda _: False)
@@ -45,6 +48,11 @@ class DeviceWaits:
             return function(*operands, **options)
 
         return call
+
+
+def _has_a_list(operands: tuple[Any, ...]) -> bool:
+    places = operands[0] if isinstance(operands[0], tuple) else operands[:1]
+    return any(isinstance(each, list) for each in places)
 
 
 def _names_a_device(operands: tuple[Any, ...]) -> bool:

@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     "speculation": "off",
     "tensor_parallel_count": 2,
     "pipeline_parallel_count": 3,
+    "collective_backend": "gloo",
     "rendezvous": "here:1",
     "draft_folder": Path("/nowhere/draft"),
     "adapters": {"polite": Path("/nowhere/polite")},

@@ -1,5 +1,6 @@
 """Reads tensors by name from the safetensors files of a model folder, memory mapped."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
-from headrace.engine.checkpoints.formats.formats import read_quantized
+from headrace.engine.checkpoints.formats.cut_tensors import Runs
+from headrace.engine.checkpoints.formats.formats import read_input_order, read_part, read_quantized, scheme_of
+from headrace.engine.checkpoints.formats.weight_cut import WeightCut
 from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES
 from headrace.errors.tree import InvalidCheckpoint
 
 
@@ -54,6 +58,42 @@ class Weights:
         weight = self.read(f"{name}.weight", shape, dtype, torch.device("cpu"))
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
+    def part(self, name: str, cut: WeightCut, dtype: torch.dtype, device: torch.device) -> Weight | None:
+        """Reads some outputs and inputs of the weight of module `name`, and of its tensors no more. Returns None if the
+        whole must be read for it, which also tells what is wrong with it. Raises InvalidCheckpoint."""
+        scheme = scheme_of(self, name, self._scheme)
+        if scheme is not None:
+            arrays = read_part(self, name, cut, scheme)
+            return None if arrays is None else place(QuantizedMatrix.of(arrays), dtype, device)
+        stored = f"{name}.weight"
+        if self.shape(stored) != cut.whole or not _keeps_groups(cut, self._round_to_bits):
+            return None
+        numbers = self.raw_part(stored, (cut.outputs, (cut.inputs,)))
+        if not numbers.is_floating_point():
+            return None
+        return place_rounded(name, numbers.to(dtype), self._round_to_bits, dtype, device)
+
+    def is_in_order(self, name: str, in_size: int) -> bool:
+        """Whether the groups of module `name` are of consecutive inputs. Reads no weight. Raises InvalidCheckpoint."""
+        scheme = scheme_of(self, name, self._scheme)
+        return scheme is None or read_input_order(self, name, in_size, scheme) is None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a tensor without reading it. Raises InvalidCheckpoint if it is missing."""
+        return tuple(self._find(name)[1].get_slice(name).get_shape())
+
+    def raw_part(self, name: str, runs: Runs) -> Tensor:
+        """Reads some places of a tensor along each dimension, unconverted. Raises InvalidCheckpoint, see `raw`."""
+        path, handle = self._find(name)
+        try:
+            stored = handle.get_slice(name)
+            parts = [stored[tuple(slice(run.start, run.stop) for run in each)] for each in product(*runs)]
+        except SafetensorError as error:
+            raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}") from error
+        # Products vary the last dimension first. Only one dimension has several runs.
+        several = next((dimension for dimension, each in enumerate(runs) if len(each) > 1), 0)
+        return torch.cat(parts, several) if len(parts) > 1 else parts[0]
+
     def raw(self, name: str) -> Tensor:
         """Reads one tensor unconverted. Raises InvalidCheckpoint if it is missing or unreadable."""
         path, handle = self._find(name)
@@ -65,13 +105,28 @@ class Weights:
 
     def array(self, name: str) -> NDArray[Any]:
         """Reads one tensor for the readers of formats, see TensorSource."""
-        tensor = self.raw(name)
-        return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+        return _array(self.raw(name))
+
+    def array_part(self, name: str, runs: Runs) -> NDArray[Any]:
+        """Reads some places of a tensor along each dimension, see CutSource."""
+        return _array(self.raw_part(name, runs))
 
     def _find(self, name: str) -> tuple[Path, Any]:
         if name not in self._files:
             raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
         return self._files[name]
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+
+
+def _keeps_groups(cut: WeightCut, bits: int | None) -> bool:
+    """Whether a part that is rounded at load has the groups that the whole would have."""
+    if bits is None or cut.has_all_inputs:
+        return True
+    sizes = [next((size for size in GROUP_SIZES if count % size == 0), None) for count in (cut.whole[1], cut.shape[1])]
+    return sizes[0] is not None and sizes[0] == sizes[1] and cut.inputs.start % sizes[0] == 0
 
 
 def _open(path: Path) -> Any:

@@ -70,6 +70,9 @@ class EngineConfig(Settings):
     """Processes that share every product of the model, each with its own device or a part of the cores."""
     pipeline_parallel_count: int = Field(default=1, ge=1, le=16)
     """Stages that each have some of the layers. With `tensor_parallel_count` processes each."""
+    collective_backend: Literal["auto", "nccl", "gloo"] = "auto"
+    """Library by which those processes exchange tensors. `auto`: NCCL on GPUs, gloo elsewhere. With gloo, tensors of
+    GPUs go through the host's memory, slowly: it is there for several processes on one GPU, which NCCL refuses."""
     rendezvous: str = ""
     """HOST:PORT at which a model's other processes join, started on any host with `python -m
     headrace.engine.parallel.follower --leader HOST:PORT`. Empty: they are started here."""

@@ -21,6 +21,7 @@ import torch
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.parallel.collective import join_store
+from headrace.engine.parallel.joining.rank_device import device_of
 from headrace.engine.parallel.load_stage import load_stage
 from headrace.engine.parallel.rank_channel import Channel, RankCommand, unpack_step
 from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, find_leader, leader_address
@@ -89,13 +90,7 @@ def _join(channel: Channel, device: str) -> StageModel | None:
         # Other hosts inherit no policy from the first rank's.
         interleave_memory()
     store = join_store(facts["store_host"], facts["store_port"], place.world_size)
-    return load_stage(Path(facts["source"]), config, place, where, store).model
-
-
-def device_of(config: EngineConfig, place: ShardPlace) -> str:
-    """Returns the device of a rank where all are on one machine: the settings' kind, numbered."""
-    kind = config.device.partition(":")[0]
-    return kind if kind == "cpu" else f"{kind}:{place.rank}"
+    return load_stage(Path(facts["source"]), config, place, where, store, channel.is_open).model
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.backends.backend import Backend
+from headrace.engine.torch.device.device_sampler import DeviceSampler
 
 
 class GroupRunner:
     """Tells the others what to compute, and computes its own part. See the Protocol in `runner.py`."""
 
     def __init__(self, model: StageModel, group: Group, backend: Backend) -> None:
-        self.sampler = backend.sampler
+        self.sampler = DeviceSampler(backend.sampler, backend.device)
         self._model = model
         self._group = group
         self._operators = backend.operators

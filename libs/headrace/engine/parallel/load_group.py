@@ -7,9 +7,10 @@ import torch
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_limits import describe_precision
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.parallel.follower import device_of
 from headrace.engine.parallel.group import Group, gather
 from headrace.engine.parallel.group_runner import GroupRunner
+from headrace.engine.parallel.joining.collective_backend import choose_collective_backend
+from headrace.engine.parallel.joining.rank_device import check_device_count, device_of
 from headrace.engine.parallel.load_stage import load_stage
 from headrace.engine.parallel.local_rendezvous import LocalRendezvous
 from headrace.engine.parallel.rendezvous import AddressedRendezvous, Rendezvous
@@ -25,18 +26,28 @@ def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> Load
         raise Unsupported("a model with adapters cannot be shared by several processes: set the parallel counts to 1")
     place = ShardPlace(0, config.tensor_parallel_count, config.pipeline_parallel_count)
     shard_config(model, place)
+    check_backend(config, place)
     rendezvous = open_rendezvous(config, place.world_size)
     channels = gather(rendezvous, source, config, place)
     group = Group(channels, rendezvous)
     try:
-        stage = load_stage(source, config, place, torch.device(device_of(config, place)), rendezvous.store)
+        # The group ends this process when it loses a rank, so nothing here has to look.
+        device = torch.device(device_of(config, place))
+        stage = load_stage(source, config, place, device, rendezvous.store, lambda: True)
     except BaseException:
         group.close()
         raise
     runner = GroupRunner(stage.model, group, stage.backend)
     precision = describe_precision(config, model, stage.backend.dtype)
-    device = f"{place.world_size}x{config.device}"
-    return LoadedModel(runner, stage.block_count, stage.parameter_count, device, precision, stage.memory)
+    devices = f"{place.world_size}x{config.device}"
+    return LoadedModel(runner, stage.block_count, stage.parameter_count, devices, precision, stage.memory)
+
+
+def check_backend(config: EngineConfig, place: ShardPlace) -> None:
+    """Raises ConfigError if the ranks cannot exchange tensors as the settings say."""
+    choose_collective_backend(config, config.device.partition(":")[0])
+    if not config.rendezvous:
+        check_device_count(config, place)
 
 
 def open_rendezvous(config: EngineConfig, world_size: int) -> Rendezvous:

@@ -1,5 +1,6 @@
 """Loads one rank's part of a model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.gpu.choose_backend import choose_backend
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.parallel.collective import Collective, Store
+from headrace.engine.parallel.joining.collective_backend import choose_collective_backend
+from headrace.engine.parallel.joining.loaded_ranks import await_loaded
+from headrace.engine.parallel.joining.rank_device import sharer_count
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
@@ -24,6 +28,7 @@ from headrace.engine.parallel.summed_layer import summed
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_part import DecoderPart
+from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device_setup import build_attention, kv_bytes, settle_threads
 
 
@@ -41,10 +46,29 @@ class LoadedStage:
 
 
 def load_stage(
-    source: Path, config: EngineConfig, place: ShardPlace, device: torch.device, store: Store
+    source: Path,
+    config: EngineConfig,
+    place: ShardPlace,
+    device: torch.device,
+    store: Store,
+    is_connected: Callable[[], bool],
 ) -> LoadedStage:
-    """Loads a rank's part, together with all other ranks. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    """Loads a rank's part, together with all other ranks, for which it waits as long as `is_connected` says so. Raises
+    InvalidCheckpoint, Unsupported or ConfigError, and InternalError if the group ends meanwhile."""
     whole = read_model_config(source)
+    with on_device(device):
+        return _load(source, whole, config, place, device, store, is_connected)
+
+
+def _load(
+    source: Path,
+    whole: DecoderConfig,
+    config: EngineConfig,
+    place: ShardPlace,
+    device: torch.device,
+    store: Store,
+    is_connected: Callable[[], bool],
+) -> LoadedStage:
     part = shard_config(whole, place)
     thread_count = config.thread_count or threads_of_a_rank(place)
     backend = choose_backend(config, part, device, "several processes share it", thread_count)
@@ -53,7 +77,8 @@ def load_stage(
         files = open_weights(source, whole.quantization, ROUNDED_BITS.get(config.precision))
         weights = WeightRecord(ShardedWeights(files, whole, place))
         decoder = Decoder(part, weights, backend.operators, backend.dtype, device, part=_ends(whole, place))
-    collective = Collective(place, device, store)
+    await_loaded(store, place, is_connected)
+    collective = Collective(place, device, store, choose_collective_backend(config, device.type))
     if place.tensor_count > 1:
         decoder.replace_layers([summed(layer, collective) for layer in decoder.layers])
     max_len = choose_max_len(config, whole)
@@ -77,6 +102,6 @@ def _ends(config: DecoderConfig, place: ShardPlace) -> DecoderPart:
 
 
 def _block_count(config: EngineConfig, backend: Backend, max_len: int, place: ShardPlace) -> int:
-    """Returns the blocks that this rank has room for. Ranks without their own devices share the host's memory."""
-    room = kv_bytes(config, backend.device) // (place.world_size if backend.device.type == "cpu" else 1)
+    """Returns the blocks that this rank has room for."""
+    room = kv_bytes(config, backend.device) // sharer_count(config, place, backend.device)
     return choose_block_count(config, max_len, backend.attention.shape.block_bytes, room)

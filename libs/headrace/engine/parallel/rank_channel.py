@@ -5,6 +5,7 @@ A message is its length (8 bytes), its kind (1 byte) and its content. The end of
 
 import enum
 import json
+import select
 import socket
 import struct
 from array import array
@@ -63,6 +64,14 @@ class Channel:
         length, order = _HEAD.unpack(head)
         content = self._read(length)
         return None if content is None else (RankCommand(order), content)
+
+    def is_open(self) -> bool:
+        """Whether the other end is there. Takes no message."""
+        try:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            return not readable or bool(self.connection.recv(1, socket.MSG_PEEK))
+        except (OSError, ValueError):
+            return False
 
     def close(self) -> None:
         self.connection.close()

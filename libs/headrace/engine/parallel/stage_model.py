@@ -1,5 +1,6 @@
 """The part of a model that one rank computes, and its exchanges with the others."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,8 @@ from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.device.current_device import on_device
+from headrace.engine.torch.device.device_copy import to_device
 
 
 class StageModel:
@@ -39,21 +42,17 @@ class StageModel:
     def run(self, arrays: StepArrays) -> Tensor:
         """Computes a step together with all other ranks, which run the same one. Returns logits fp32 [rows, vocabulary]
         at the last stage, none at others."""
-        sent = []
-        logits = torch.empty(
-            (arrays.logit_count if self._place.ends else 0, self._config.vocabulary_size), device=self._device
-        )
-        for part in split_step(arrays, self._place.stage_count):
-            result = self._compute(part)
-            if self._place.ends:
-                found = self._collective.join_columns(result, self._config.vocabulary_size)
-                logits[list(part.logit_places)] = found
-            else:
-                sent.append((result, self._collective.send_on(result)))
-        for _, work in sent:
-            if work is not None:
-                work.wait()
-        return logits
+        with on_device(self._device):
+            parts = split_step(arrays, self._place.stage_count)
+            if not self._place.ends:
+                self._compute_and_send(parts)
+                return torch.empty((0, self._config.vocabulary_size), device=self._device)
+            found = [self._score(part) for part in parts]
+            if len(found) == 1:
+                return found[0]
+            places = np.concatenate([np.array(part.logit_places, np.int64) for part in parts])
+            scored = torch.cat(found)
+            return torch.empty_like(scored).index_copy_(0, to_device(places, self._device), scored)
 
     def close(self) -> None:
         """Leaves the group. Nothing can run afterwards."""
@@ -61,23 +60,37 @@ class StageModel:
 
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
-        self._attention.clear(blocks)
+        with on_device(self._device):
+            self._attention.clear(blocks)
 
     def sleep(self) -> None:
-        self._attention.release()
+        with on_device(self._device):
+            self._attention.release()
 
     @torch.inference_mode()
     def wake(self) -> None:
-        self._attention.allocate()
+        with on_device(self._device):
+            self._attention.allocate()
+
+    def _compute_and_send(self, parts: list[Microbatch]) -> None:
+        """Computes a stage before the last, and waits until the next one has what it computed."""
+        sent = []
+        for part in parts:
+            hidden = self._compute(part)
+            sent.append((hidden, self._collective.send_on(hidden)))
+        for _, work in sent:
+            if work is not None:
+                work.wait()
+
+    def _score(self, part: Microbatch) -> Tensor:
+        """Computes the last stage: logits fp32 [rows, vocabulary]."""
+        return self._collective.join_columns(self._compute(part), self._config.vocabulary_size)
 
     def _compute(self, part: Microbatch) -> Tensor:
         arrays = part.arrays
         shape = (arrays.token_count, self._config.hidden_size)
         hidden = None if self._place.begins else self._collective.receive(shape, self._dtype)
         self._attention.begin(arrays)
-        step = StepTensors(
-            token_ids=torch.from_numpy(arrays.token_ids).to(self._device),
-            logit_rows=torch.from_numpy(arrays.logit_rows).to(self._device),
-            hidden=hidden,
-        )
-        return self._decoder(step, self._attention)
+        integers = to_device(np.concatenate([arrays.token_ids, arrays.logit_rows]), self._device)
+        token_ids, logit_rows = integers[: arrays.token_count], integers[arrays.token_count :]
+        return self._decoder(StepTensors(token_ids, logit_rows, hidden=hidden), self._attention)

@@ -15,6 +15,7 @@ from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device.device_memory import NOTHING_LATER, LaterMemory
 from headrace.engine.torch.device_setup import build_attention, settle_threads
 from headrace.engine.torch.runner import TorchRunner
@@ -33,7 +34,7 @@ def load_torch(
     `later`. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     operators, dtype, device = backend.operators, backend.dtype, backend.device
     settle_threads(config, operators)
-    with torch.inference_mode():
+    with torch.inference_mode(), on_device(device):
         bits = ROUNDED_BITS.get(config.precision)
         weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)

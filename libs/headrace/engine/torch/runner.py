@@ -14,7 +14,10 @@ from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.device.current_device import on_device
+from headrace.engine.torch.device.device_block_store import DeviceBlockStore
 from headrace.engine.torch.device.device_copy import to_device
+from headrace.engine.torch.device.device_sampler import DeviceSampler
 
 
 class TorchRunner:
@@ -30,8 +33,9 @@ class TorchRunner:
     ) -> None:
         """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose. `graphs` compute
         the steps that they can."""
-        self.sampler = backend.sampler
-        self.block_store: BlockStore | None = getattr(attention, "block_store", None)
+        self.sampler = DeviceSampler(backend.sampler, backend.device)
+        store: BlockStore | None = getattr(attention, "block_store", None)
+        self.block_store = None if store is None else DeviceBlockStore(store, backend.device)
         self._model = model
         self._attention = attention
         self._operators = backend.operators
@@ -45,25 +49,29 @@ class TorchRunner:
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
         wanted = LogitRows.of(chunks)
         arrays = StepArrays.of(chunks, wanted.rows)
-        return wanted.filled(self._operators.export(self._compute(arrays)))
+        with on_device(self._device):
+            return wanted.filled(self._operators.export(self._compute(arrays)))
 
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
         """Zeroes the KV of blocks whose content cannot be trusted."""
-        self._attention.clear(blocks)
+        with on_device(self._device):
+            self._attention.clear(blocks)
 
     def sleep(self) -> None:
         """Frees the memory of the KV cache. Nothing can run until `wake`."""
-        if self._graphs is not None:
-            self._graphs.forget()
-        self._attention.release()
+        with on_device(self._device):
+            if self._graphs is not None:
+                self._graphs.forget()
+            self._attention.release()
 
     @torch.inference_mode()
     def wake(self) -> None:
         """Allocates the KV cache again, empty."""
-        self._attention.allocate()
-        if self._graphs is not None:
-            self._graphs.capture()
+        with on_device(self._device):
+            self._attention.allocate()
+            if self._graphs is not None:
+                self._graphs.capture()
 
     def _compute(self, arrays: StepArrays) -> Tensor:
         if self._graphs is not None and self._graphs.takes(arrays):

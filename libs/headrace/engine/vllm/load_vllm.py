@@ -12,6 +12,7 @@ from headrace.engine.contract.request import SamplingParams
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.vllm.parameter_count import count_parameters
+from headrace.engine.vllm.visible_cards import count_cards, show_cards
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
 from headrace.folder_text.folder_ends import end_token_ids
 
@@ -22,6 +23,7 @@ def load_vllm_engine(folder: Path, config: EngineConfig, arguments: dict[str, An
     """Loads a checkpoint. `arguments`: fields of vLLM's EngineArgs, which go before ours. Raises ConfigError where vLLM
     is not installed or takes other arguments, and InvalidCheckpoint."""
     _prepare_environment(config)
+    show_cards(config.device, arguments)
     try:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
@@ -38,7 +40,7 @@ def load_vllm_engine(folder: Path, config: EngineConfig, arguments: dict[str, An
     blocks, meter = KvEventLog(), LoadMeter()
     adapters = _adapters(config)
     try:
-        given = EngineArgs(**(_defaults(folder, config) | arguments))
+        given = EngineArgs(**(_defaults(folder, config, arguments) | arguments))
     except TypeError as error:
         raise ConfigError(f"vllm_arguments: {error}", param="vllm_arguments") from None
     try:
@@ -67,14 +69,16 @@ def _prepare_environment(config: EngineConfig) -> None:
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(max(1, config.kv_cache_bytes // GIB or 2)))
 
 
-def _defaults(folder: Path, config: EngineConfig) -> dict[str, Any]:
-    """Returns the arguments that follow from our settings."""
+def _defaults(folder: Path, config: EngineConfig, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that follow from our settings, and from `arguments` that were given."""
+    # On one card the model runs in this process: another would be one hop more for each step.
+    has_processes = config.device == "cpu" or count_cards(arguments) > 1
     given: dict[str, Any] = {
         "model": str(folder),
         "dtype": config.precision if config.precision in ("float32", "bfloat16", "float16") else "auto",
         "max_num_seqs": config.max_running_count,
         "scheduling_policy": "priority",
-        "distributed_executor_backend": "mp",
+        "distributed_executor_backend": "mp" if has_processes else "uni",
         "generation_config": "vllm",
         "structured_outputs_config": {"backend": "guidance"},
     }

@@ -1,11 +1,13 @@
 """Followers that are forked from a process which has imported torch, because the import takes most of a start.
 
-    python -m tests.libs.engine.parallel.forked_followers
+    python -m tests.libs.engine.parallel.forked_followers [MODULE ARGUMENT ...]
 
-It reads an address of a first rank per line, and answers with the number of the process that follows there.
+It reads an address of a first rank per line, and answers with the number of the process that follows there, in which
+function `prepare` of the module has run with the arguments.
 """
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -37,8 +39,9 @@ class ForkedFollower:
 class ForkedFollowers:
     """The process that forks followers."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__]
+    def __init__(self, *preparation: str) -> None:
+        """`preparation`: a module with a function `prepare`, and its arguments."""
+        command = [sys.executable, "-m", __name__, *preparation]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, command: Sequence[str]) -> ForkedFollower:
@@ -69,11 +72,14 @@ def reap(_number: int, _frame: object) -> None:
 def main() -> None:
     from headrace.engine.parallel import follower
 
+    module, *arguments = sys.argv[1:] or [""]
+    prepare = importlib.import_module(module).prepare if module else lambda: None
     signal.signal(signal.SIGCHLD, reap)
     while address := sys.stdin.readline().strip():
         pid = os.fork()
         if not pid:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            prepare(*arguments)
             sys.argv = ["follower", "--leader", address]
             follower.main()
         print(pid, flush=True)

@@ -40,3 +40,15 @@ def test_models_on_the_cpu_are_interleaved(
     with pytest.raises(HeadraceError, match=r"config\.json"):
         _join(follower, "")
     assert machine.asked == asked
+
+
+def test_a_connection_is_seen_to_end_without_taking_a_message(channels: tuple[Channel, Channel]) -> None:
+    leader, follower = channels
+    assert follower.is_open()
+    leader.send(RankCommand.SLEEP)
+    assert follower.is_open()
+    assert follower.receive() == (RankCommand.SLEEP, b"")
+    leader.close()
+    assert not follower.is_open()
+    follower.close()
+    assert not follower.is_open()

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,14 +12,16 @@ from typing import Any
 
 import psutil
 import pytest
+import torch.distributed as dist
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
+from tests.libs.engine.parallel.summing_ranks import counted
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel import local_rendezvous
+from headrace.engine.parallel import collective, local_rendezvous
 from headrace.errors import ConfigError, Unsupported
 
 pytestmark = pytest.mark.process
@@ -93,6 +96,23 @@ def test_every_format(tmp_path: Path, name: str) -> None:
 def test_families(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family)
     check(tmp_path, *SPLITS)
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_layer_takes_two_exchanges_and_the_logits_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ranks take an all-reduce for each sum, which is the same in any order."""
+    make_family(tmp_path, "llama", num_hidden_layers=3)
+    settings = {"block_count": 64, "kernels": "torch", "tensor_parallel_count": 2}
+    engine = load_text_engine(tmp_path, engine_config(**settings))
+    calls: Counter[str] = Counter()
+    for owner, name in ((dist, "all_reduce"), (dist, "all_gather"), (collective, "GATHER")):
+        monkeypatch.setattr(owner, name, counted(name, getattr(owner, name), calls))
+    try:
+        engine.add(request("r", make_prompts((5,))[0], max_tokens=1))
+        engine.step()
+    finally:
+        engine.close()
+    assert calls == {"all_reduce": 6, "GATHER": 1}
 
 
 @pytest.mark.usefixtures("forked")

@@ -15,7 +15,7 @@ ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_tokens.py"
 """Tests of the interpreter and of a GPU."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]
 INTERPRETED = ["attention/test_attention_bounds.py", "test_bounds.py", "test_contests.py", "test_five_services.py"]
-INTERPRETED += ["test_replayed_decodes.py", "test_waits.py"]
+INTERPRETED += ["test_current_device_everywhere.py", "test_replayed_decodes.py", "test_waits.py"]
 collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED if HAS_GPU else [*INTERPRETED, *ANYWHERE, "attention"]
 
 

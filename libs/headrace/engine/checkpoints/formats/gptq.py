@@ -31,7 +31,7 @@ def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: Q
     codes = unpack(words.T, bits, in_size)
     scales = take_scales(source, f"{name}.scales", (groups, out_size)).T
     zeros = _zeros(source, name, (groups, out_size), scheme).T
-    order = _input_order(source, name, in_size, group_size)
+    order = read_input_order(source, name, in_size, group_size)
     if order is not None:
         codes = codes[:, order]
     whole = np.ascontiguousarray
@@ -58,7 +58,7 @@ def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: Quan
     return np.full(shape, middle, np.uint8)
 
 
-def _input_order(source: TensorSource, name: str, in_size: int, group_size: int) -> NDArray[np.int64] | None:
+def read_input_order(source: TensorSource, name: str, in_size: int, group_size: int) -> NDArray[np.int64] | None:
     """Sorts columns by group, for files quantized in order of activation size (desc_act). None if already sorted."""
     if f"{name}.g_idx" not in source:
         return None

@@ -85,7 +85,7 @@ class PagedStates:
     @torch.inference_mode()
     def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
         """Overwrites the contents of blocks, each of `block_bytes`. All go in one copy."""
-        numbers = np.frombuffer(b"".join(contents), np.uint8).reshape(len(blocks), self.block_bytes)
+        numbers = np.frombuffer(bytearray().join(contents), np.uint8).reshape(len(blocks), self.block_bytes)
         given = to_device(numbers, self._device)
         chosen = to_device(np.array(blocks, np.int64), self._device)
         for part, columns in zip(self._parts(), self._columns(given), strict=True):

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.formats.weight_cut import WeightCut, runs_of
+from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
 from headrace.engine.parallel.shards.place import ShardPlace
@@ -14,11 +16,14 @@ from headrace.engine.parallel.shards.place import ShardPlace
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 HEADS = frozenset({"q_proj", "k_proj", "v_proj"})
 HEAD = "lm_head"
+MAX_RUNS = 3
+"""Maximum runs of outputs that are read apart: query, key and value heads of one matrix."""
 
 
 class ShardedWeights:
     """A WeightSource for one rank. Layers are counted from the rank's first; shapes that are asked for are the rank's.
 
+    Reads its own part of a weight alone, in files whose words and groups the cut falls between; of others the whole.
     Projections into heads and inner units are cut by outputs, those out of them by inputs. Codes stay codes where the
     cut falls between groups. Where a file sorts the inputs of a down projection by group (act-order), the inner units
     are dealt out in that order, so that it does; output projections of attention with sorted inputs become plain
@@ -51,11 +56,26 @@ class ShardedWeights:
         module = self._whole_name(name)
         rows = self._rows(module, dtype, device)
         if rows is not None:
-            whole = self._source.matrix(module, (self._out_size(module), shape[1]), dtype, device)
-            return _take_rows(whole, rows)
+            whole_shape = self._out_size(module), shape[1]
+            cut = WeightCut(whole_shape, runs_of(rows.tolist()), range(shape[1]))
+            part = self._part(module, cut, dtype, device)
+            return _take_rows(self._source.matrix(module, whole_shape, dtype, device), rows) if part is None else part
         if self._ends_block(module):
+            in_size = shape[1] * self._place.tensor_count
+            cut = WeightCut((shape[0], in_size), (range(shape[0]),), self._place.part_of(in_size))
+            if (part := self._part(module, cut, dtype, device)) is not None:
+                return part
             return self._take_inputs(module, self._whole(module, shape, dtype, device), dtype)
         return self._source.matrix(module, shape, dtype, device)
+
+    def _part(self, module: str, cut: WeightCut, dtype: torch.dtype, device: torch.device) -> Weight | None:
+        """Reads a part of a weight alone. None: the whole must be read."""
+        if not isinstance(self._source, Weights) or len(cut.outputs) > MAX_RUNS or self._holds(module):
+            return None
+        return self._source.part(module, cut, dtype, device)
+
+    def _holds(self, module: str) -> bool:
+        return self._held is not None and self._held[0] == module
 
     def _whole_name(self, name: str) -> str:
         first = self._place.layers(self._config.layer_count).start
@@ -67,7 +87,7 @@ class ShardedWeights:
 
     def _whole(self, module: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
         """Returns a whole projection out of heads or inner units."""
-        if self._held is not None and self._held[0] == module:
+        if self._held is not None and self._holds(module):
             (_, weight), self._held = self._held, None
             return weight
         return self._source.matrix(module, (shape[0], shape[1] * self._place.tensor_count), dtype, device)
@@ -122,7 +142,7 @@ class ShardedWeights:
             down = f"{prefix}.{self._config.experts.projections[2]}"
         else:
             down = f"{prefix}.down_proj"
-        if self._config.quantization is None:
+        if self._config.quantization is None or self._is_in_order(down, size):
             return _numbers(self._place.part_of(size))
         if self._held is None or self._held[0] != down:
             self._held = down, self._source.matrix(down, (self._config.hidden_size, size), dtype, device)
@@ -134,6 +154,10 @@ class ShardedWeights:
         if order is None or not is_cut_between_groups:
             return _numbers(part)
         return order[part.start : part.stop].cpu()
+
+    def _is_in_order(self, module: str, in_size: int) -> bool:
+        """Whether a module is known to have its inputs in order, without reading it."""
+        return isinstance(self._source, Weights) and self._source.is_in_order(module, in_size)
 
     def _out_size(self, module: str) -> int:
         """Returns how many outputs a module has that is cut by outputs."""

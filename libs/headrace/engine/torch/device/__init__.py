@@ -1,1 +1,1 @@
-"""The way of numbers to a device."""
+"""Devices: which one is current in a thread, and the way of numbers to it."""

@@ -13,6 +13,7 @@ from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.torch.attention.kernel_whole_attention import KernelWholeAttention
 from headrace.engine.torch.attention.torch_whole_attention import TorchWholeAttention
 from headrace.engine.torch.attention.whole_attention import WholeAttention
+from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.encoder.encoder_reader import EncoderReader
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
@@ -51,9 +52,10 @@ class Encoder:
         There is no padding: each input is computed from its own tokens alone. On a CPU the result is batch-invariant:
         either the operators are, or each input is computed alone.
         """
-        if self._device.type == "cpu" and not self._operators.is_batch_invariant:
-            return [self._compute([tokens])[0].float().numpy() for tokens in inputs]
-        return [hidden.float().cpu().numpy() for hidden in self._compute(inputs)]
+        with on_device(self._device):
+            if self._device.type == "cpu" and not self._operators.is_batch_invariant:
+                return [self._compute([tokens])[0].float().numpy() for tokens in inputs]
+            return [hidden.float().cpu().numpy() for hidden in self._compute(inputs)]
 
     def _compute(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
         order = sorted(range(len(inputs)), key=lambda index: len(inputs[index]))

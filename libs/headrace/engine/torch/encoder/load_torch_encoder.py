@@ -10,6 +10,7 @@ from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.step.loaded_encoder import LoadedEncoder
+from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device_setup import choose_precision, settle_threads
 from headrace.engine.torch.encoder.encoder import Encoder
 from headrace.engine.torch.operators.operators import Operators
@@ -22,6 +23,7 @@ def load_torch_encoder(
     dtype = choose_precision(config, model, device)
     settle_threads(config, operators)
     weights = Weights(folder, model.quantization, ROUNDED_BITS.get(config.precision))
-    encoder = Encoder(model, weights, operators, dtype, device)
+    with on_device(device):
+        encoder = Encoder(model, weights, operators, dtype, device)
     precision = describe_precision(config, model, dtype)
     return LoadedEncoder(encoder, encoder.parameter_count, str(device), precision, HeldMemory(encoder.byte_count))
