@@ -51,9 +51,10 @@ def _on_the_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(autouse=True)
 def _repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the interpreter multiply bf16, and each row by itself, and round to fp8."""
+    """Lets the interpreter multiply and subtract bf16, multiply each row by itself, and round to fp8."""
     if IS_INTERPRETED:
-        from tests.libs.engine.triton.interpreter import repair_fp8, repair_products
+        from tests.libs.engine.triton.interpreter import repair_differences, repair_fp8, repair_products
 
         repair_products(monkeypatch)
+        repair_differences(monkeypatch)
         repair_fp8(monkeypatch)
