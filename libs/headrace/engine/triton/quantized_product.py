@@ -50,14 +50,15 @@ def multiply(
     chosen = kernel or choose_kernel(len(inputs), tiles=tiles)
     if chosen is ProductKernel.DEQUANTIZED:
         return _multiply_numbers(ordered, dequantize(weight, inputs.dtype), bias, residual)
-    tile = _tile_of(chosen, tiles)
+    tile = _tile_of(chosen, tiles, inputs.dtype)
     splits = tiles.count_splits(weight.in_size, weight.out_size, tile, count_multiprocessors(inputs.device))
     partials = multiply_tiles(weight, ordered, splits, tile)
     return sum_splits(partials, inputs.dtype, bias, None if residual is None else residual.contiguous())
 
 
-def _tile_of(kernel: ProductKernel, tiles: TileChoice) -> Tile:
-    if kernel is ProductKernel.NARROW:
+def _tile_of(kernel: ProductKernel, tiles: TileChoice, dtype: torch.dtype) -> Tile:
+    # Sums in fp32 have no tensor cores: more rows would not fit the registers.
+    if kernel is ProductKernel.NARROW or dtype is torch.float32:
         return tiles.narrow
     return tiles.middle if kernel is ProductKernel.MIDDLE else tiles.wide
 
