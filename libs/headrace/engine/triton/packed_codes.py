@@ -24,8 +24,8 @@ class PackedCodes:
     W[n, input_order[k]] = (code[k, n] - zeros[g, n]) * scales[g, n]  with  g = k // group_size
 
     Inputs are sorted by group and lie in planes: word j of a tile of 16 words holds the inputs j, j + 16, j + 32, ...,
-    low bits first, 8 of them in 4 bits and 4 in 8. So one shift of a tile gives the codes of 16 consecutive inputs, each
-    in the thread that multiplies it. Neighbors in memory are outputs, so that threads read side by side.
+    low bits first, 8 of them in 4 bits and 4 in 8. So one shift of a tile gives the codes of 16 consecutive inputs,
+    each in the thread that multiplies it. Neighbors in memory are outputs, so that threads read side by side.
     """
 
     words: Tensor

@@ -10,7 +10,7 @@ from tests.libs.engine.triton.device import DEVICE, HAS_GPU, IS_INTERPRETED, LAU
 from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
-COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py"]
+COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py", "test_variants.py"]
 ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_tokens.py"]
 """Tests of the interpreter and of a GPU."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]

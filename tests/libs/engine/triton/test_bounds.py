@@ -60,12 +60,14 @@ def test_programs_do_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("columns < out_size", "columns <= out_size"), ("rows < row_count", "rows <= row_count"), ("lanes < in_size", "lanes < in_size - 1")],
+    [
+        ("columns < out_size", "columns <= out_size"),
+        ("rows < row_count", "rows <= row_count"),
+        ("lanes < in_size", "lanes < in_size - 1"),
+    ],
     ids=["an output too many", "a row too many", "an input too few"],
 )
-def test_a_planted_off_by_one_is_seen(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_off_by_one_is_seen(right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = plant(quantized_matmul, tmp_path, right, wrong)
     with pytest.raises(AssertionError):
         check_bounds(planted, monkeypatch)
