@@ -47,7 +47,8 @@ MIN_BYTES = {80: 11 * 1024, 89: 3 * 1024, 90: 18 * 1024}
 """Bytes that a multiprocessor keeps on their way to be fed: bandwidth times latency, 0.6 microseconds, over 108
 multiprocessors at 2.0 TB/s, 58 at 0.3 and 132 at 3.35, rounded up where latency grows with load."""
 MAX_SPILLED_BYTES = 96
-"""Stack of a thread of the widest tile with groups below 128, which holds two sums at once: a tenth of its registers. Tiles that spill nothing there take more instructions for each weight."""
+"""Stack of a thread of the widest tile with groups below 128, which holds two sums at once: a tenth of its
+registers. Tiles that spill nothing there take more instructions for each weight."""
 TILES = pytest.mark.parametrize("name", ["narrow", "middle", "wide"])
 
 
