@@ -10,13 +10,15 @@ from torch import Tensor
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import ProductKernel, choose_kernel, multiply
+from headrace.engine.triton.quantized_product import ProductKernel, multiply
 from headrace.planning.roofline import Launch
 
 KIND = "Products with weights in 4 bits"
 CUBLAS = "cuBLAS, dequantized before"
 DEQUANTIZED = "dequantize and cuBLAS"
 TINYGEMM = "torch int4 (tinygemm)"
+TILED = (ProductKernel.NARROW, ProductKernel.MIDDLE, ProductKernel.WIDE)
+"""Kernels that take part at any number of rows, so that each one's best is seen."""
 INNER_TILES = 8
 BITS, GROUP = 4, 128
 SCALE_BYTES = 5
@@ -55,9 +57,7 @@ def make_contest(size: ProductSize, matrix: QuantizedMatrix, packed: PackedCodes
     plain_bytes = size.out_size * size.in_size * inputs.itemsize
     small, plain = Launch(size.packed_bytes + moved, operations), Launch(plain_bytes + moved, operations)
     both = Launch(size.packed_bytes + 2 * plain_bytes + moved, operations)
-    chosen = choose_kernel(row_count)
-    kernels = dict.fromkeys((chosen, ProductKernel.WIDE))
-    ours = [Contender(f"{OURS} {kernel.value}", _ours(packed, inputs, kernel), small) for kernel in kernels]
+    ours = [Contender(f"{OURS} {kernel.value}", _ours(packed, inputs, kernel), small) for kernel in TILED]
     peers = [
         Contender(DEQUANTIZED, _ours(packed, inputs, ProductKernel.DEQUANTIZED), both),
         Contender(CUBLAS, lambda: _plain(exact.to(inputs.dtype), inputs), plain),

@@ -20,7 +20,7 @@ def figure(contender: str, row_count: int, seconds: float, **others: object) -> 
 
 
 FIGURES = [
-    figure("triton gemv", 1, 12e-6),
+    figure("triton narrow", 1, 12e-6),
     figure(DEQUANTIZED, 1, 60e-6),
     figure(TINYGEMM, 1, 0.0, refusal="RuntimeError: no kernel | image"),
     figure("triton wide", 256, 90e-6, error=0.4),
@@ -49,7 +49,7 @@ def test_it_says_where_when_and_how() -> None:
 
 def test_each_figure_is_a_row_and_each_refusal_a_reason() -> None:
     lines = REPORT.page().splitlines()
-    assert f"| {SIZE} | 1 | triton gemv | 12.0 | 10.8 to 14.4 | 1083 | 1.20 x | 2.0e-03 |  |" in lines
+    assert f"| {SIZE} | 1 | triton narrow | 12.0 | 10.8 to 14.4 | 1083 | 1.20 x | 2.0e-03 |  |" in lines
     assert any("not measured: RuntimeError: no kernel \\| image" in line for line in lines)
     assert f"| {SIZE} | 256 | triton wide | 90.0 | 81.0 to 108.0 | 144 | 9.00 x | 4.0e-01 | **wrong result** |" in lines
     assert any(f"256 | {DEQUANTIZED} | 80.0" in line and "| – |" in line for line in lines)
@@ -77,7 +77,7 @@ def test_without_a_profile_nothing_is_predicted() -> None:
 
 
 def test_a_result_that_is_no_number_is_wrong() -> None:
-    page = replace(REPORT, figures=[figure("triton gemv", 1, 1e-5, error=float("nan"))]).page()
+    page = replace(REPORT, figures=[figure("triton narrow", 1, 1e-5, error=float("nan"))]).page()
     assert "**wrong result**" in page
 
 

@@ -5,9 +5,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from headrace.engine.triton.packed_codes import PackedCodes
+from headrace.engine.triton.centered_codes import center_codes
+from headrace.engine.triton.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS, PackedCodes
 
-BLOCK_IN = 32
 BLOCK_OUT = 128
 WARP_COUNT = 4
 
@@ -20,35 +20,41 @@ def dequantization_kernel(
     outputs,
     in_size,
     out_size,
-    group_size,
     bits: tl.constexpr,
-    block_in: tl.constexpr,
+    group_size: tl.constexpr,
+    group_planes: tl.constexpr,
     block_out: tl.constexpr,
+    plane_inputs: tl.constexpr,
+    block_planes: tl.constexpr,
 ):
-    """Computes `block_in` x `block_out` numbers of one group. Grid: blocks of inputs, blocks of outputs."""
+    """Computes the numbers of one block of inputs and `block_out` outputs. Grid: blocks of inputs, blocks of
+    outputs."""
     per_word: tl.constexpr = 32 // bits
-    start = tl.program_id(0).to(tl.int64) * block_in
+    start = tl.program_id(0) * plane_inputs * block_planes
     columns = tl.program_id(1) * block_out + tl.arange(0, block_out)
     is_column = columns < out_size
-    shifts = tl.arange(0, per_word) * bits
-    word_rows = start // per_word + tl.arange(0, block_in // per_word)
-    packed = tl.load(words + word_rows[:, None] * out_size + columns[None, :], mask=is_column[None, :], other=0)
-    codes = (packed[:, None, :] >> shifts[None, :, None]) & ((1 << bits) - 1)
-    group = start // group_size * out_size + columns
-    zero = tl.load(zeros + group, mask=is_column, other=0).to(tl.int32)
-    scale = tl.load(scales + group, mask=is_column, other=0.0)
-    numbers = (tl.reshape(codes, (block_in, block_out)) - zero[None, :]).to(tl.float32) * scale[None, :]
-    places = start + tl.arange(0, block_in)
-    is_number = (places < in_size)[:, None] & is_column[None, :]
-    tl.store(
-        outputs + places[:, None] * out_size + columns[None, :], numbers.to(outputs.dtype.element_ty), mask=is_number
-    )
+    lanes = tl.arange(0, plane_inputs)
+    for plane in tl.static_range(block_planes):
+        if plane % per_word == 0:
+            word_rows = start // per_word + plane // per_word * plane_inputs + lanes
+            tile = words + word_rows.to(tl.int64)[:, None] * out_size + columns[None, :]
+            packed = tl.load(tile, mask=is_column[None, :], other=0)
+        places = start + plane * plane_inputs + lanes
+        if plane % group_planes == 0:
+            group = (start + plane * plane_inputs) // group_size * out_size + columns
+            zero = tl.load(zeros + group, mask=is_column, other=0).to(tl.int32)
+            scale = tl.load(scales + group, mask=is_column, other=0.0)
+        codes = (packed >> (plane % per_word * bits)) & ((1 << bits) - 1)
+        numbers = center_codes(codes, zero[None, :], tl.float32, bits) * scale[None, :]
+        is_number = (places < in_size)[:, None] & is_column[None, :]
+        place = outputs + places.to(tl.int64)[:, None] * out_size + columns[None, :]
+        tl.store(place, numbers.to(outputs.dtype.element_ty), mask=is_number)
 
 
 def dequantize(weight: PackedCodes, dtype: torch.dtype) -> Tensor:
     """Returns the weight [in, out], with inputs in the order of the codes, each number rounded once to `dtype`."""
     outputs = torch.empty((weight.in_size, weight.out_size), dtype=dtype, device=weight.words.device)
-    grid = (triton.cdiv(weight.in_size, BLOCK_IN), triton.cdiv(weight.out_size, BLOCK_OUT))
+    grid = (triton.cdiv(weight.in_size, BLOCK_INPUTS), triton.cdiv(weight.out_size, BLOCK_OUT))
     dequantization_kernel[grid](
         weight.words,
         weight.scales,
@@ -56,10 +62,12 @@ def dequantize(weight: PackedCodes, dtype: torch.dtype) -> Tensor:
         outputs,
         weight.in_size,
         weight.out_size,
-        weight.group_size,
         bits=weight.bits,
-        block_in=BLOCK_IN,
+        group_size=weight.group_size,
+        group_planes=weight.group_planes,
         block_out=BLOCK_OUT,
+        plane_inputs=PLANE_INPUTS,
+        block_planes=BLOCK_PLANES,
         num_warps=WARP_COUNT,
     )
     return outputs

@@ -1,14 +1,20 @@
 """Layout of quantized weights that the GPU kernels read."""
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Self
 
 import torch
 from torch import Tensor
 
 WORD_BITS = 32
-ROW_UNIT = 64
+PLANE_INPUTS = 16
+"""Inputs of a plane: as many as the tensor cores multiply at once in 16 bits."""
+BLOCK_INPUTS = 128
 """Inputs are padded to a multiple of this with codes of 0, so that no kernel reads part of a block of words."""
+BLOCK_PLANES = BLOCK_INPUTS // PLANE_INPUTS
+ONE_GROUP = 1 << 30
+"""Group size that stands for one group, however many inputs there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +23,20 @@ class PackedCodes:
 
     W[n, input_order[k]] = (code[k, n] - zeros[g, n]) * scales[g, n]  with  g = k // group_size
 
-    The words are those of GPTQ's qweight with inputs sorted by group: 32 / bits consecutive inputs of one output to a
-    word, low bits first. Neighbors in memory are outputs, so that threads read side by side.
+    Inputs are sorted by group and lie in planes: word j of a tile of 16 words holds the inputs j, j + 16, j + 32, ...,
+    low bits first, 8 of them in 4 bits and 4 in 8. So one shift of a tile gives the codes of 16 consecutive inputs,
+    each in the thread that multiplies it. Neighbors in memory are outputs, so that threads read side by side.
     """
 
     words: Tensor
     """Codes int32 [padded in x bits / 32, out]."""
     scales: Tensor
-    """Scales float32 [groups, out]."""
+    """Scales float32 [groups of the padded inputs, out]. 0 where a group has padding alone."""
     zeros: Tensor
-    """Codes that represent 0, uint8 [groups, out]."""
+    """Codes that represent 0, uint8 [groups of the padded inputs, out]."""
     bits: int
     group_size: int
+    """Inputs of a group: a multiple of 32, or `ONE_GROUP`."""
     in_size: int
     input_order: Tensor | None = None
     """Input of each sorted column, int64 [in]. None: as they come."""
@@ -37,19 +45,22 @@ class PackedCodes:
     def of(
         cls, codes: Tensor, scales: Tensor, zeros: Tensor, bits: int, group_size: int, input_order: Tensor | None = None
     ) -> Self:
-        """Packs codes uint8 [out, in] with scales and zero points [out, groups], on their device."""
+        """Packs codes uint8 [out, in] with scales and zero points [out, groups], on their device. `group_size` is a
+        multiple of 32, or not less than the inputs."""
         out_size, in_size = codes.shape
         per_word = WORD_BITS // bits
-        padded = torch.nn.functional.pad(codes, (0, -in_size % ROW_UNIT)).view(out_size, -1, per_word)
-        words = torch.zeros(padded.shape[:2], dtype=torch.int32, device=codes.device)
+        tiles = torch.nn.functional.pad(codes, (0, -in_size % BLOCK_INPUTS)).view(out_size, -1, per_word, PLANE_INPUTS)
+        words = torch.zeros((out_size, tiles.shape[1], PLANE_INPUTS), dtype=torch.int32, device=codes.device)
         for index in range(per_word):
-            words |= padded[..., index].to(torch.int32) << (index * bits)
+            words |= tiles[:, :, index].to(torch.int32) << (index * bits)
+        size = ONE_GROUP if group_size >= in_size else group_size
+        padding = (0, -(-tiles[0].numel() // size) - scales.shape[1])
         return cls(
-            words.T.contiguous(),
-            scales.float().T.contiguous(),
-            zeros.T.contiguous(),
+            words.view(out_size, -1).T.contiguous(),
+            torch.nn.functional.pad(scales.float(), padding).T.contiguous(),
+            torch.nn.functional.pad(zeros, padding).T.contiguous(),
             bits,
-            group_size,
+            size,
             in_size,
             input_order,
         )
@@ -57,3 +68,13 @@ class PackedCodes:
     @property
     def out_size(self) -> int:
         return self.words.shape[1]
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether the last block has fewer inputs than the others."""
+        return self.in_size % BLOCK_INPUTS != 0
+
+    @property
+    def group_planes(self) -> int:
+        """Neighboring planes of a block, 2 to 8, that are of one group wherever the block begins."""
+        return gcd(self.group_size, BLOCK_INPUTS) // PLANE_INPUTS

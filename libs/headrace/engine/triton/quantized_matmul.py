@@ -1,31 +1,16 @@
-"""The product of many rows with quantized weights, on tensor cores."""
-
-from dataclasses import dataclass
+"""The product of rows with quantized weights, on tensor cores."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from headrace.engine.triton.packed_codes import PackedCodes
+from headrace.engine.triton.centered_codes import center_codes
+from headrace.engine.triton.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS, PackedCodes
+from headrace.engine.triton.tile_choice import Tile
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """Part of the result that one program computes, and the resources it does that with."""
-
-    row_count: int
-    out_count: int
-    warp_count: int
-    stage_count: int
-    """Blocks of inputs and words on their way from memory at once."""
-
-
-NARROW = Tile(16, 64, 4, 3)
-WIDE = Tile(64, 64, 4, 3)
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["row_count", "blocks_per_split"])
 def quantized_matmul_kernel(
     inputs,
     words,
@@ -35,56 +20,67 @@ def quantized_matmul_kernel(
     row_count,
     in_size,
     out_size,
-    group_size,
     blocks_per_split,
     bits: tl.constexpr,
+    group_size: tl.constexpr,
+    group_planes: tl.constexpr,
+    has_padding: tl.constexpr,
     block_rows: tl.constexpr,
-    block_in: tl.constexpr,
     block_out: tl.constexpr,
+    plane_inputs: tl.constexpr,
+    block_planes: tl.constexpr,
 ):
     """Computes `block_rows` rows, `block_out` outputs and one split of the inputs. Grid: blocks of rows, blocks of
     outputs, splits."""
-    split = tl.program_id(2).to(tl.int64)
+    split = tl.program_id(2)
     per_word: tl.constexpr = 32 // bits
+    block_in: tl.constexpr = plane_inputs * block_planes
     rows = tl.program_id(0).to(tl.int64) * block_rows + tl.arange(0, block_rows)
     columns = tl.program_id(1) * block_out + tl.arange(0, block_out)
     is_row, is_column = rows < row_count, columns < out_size
-    shifts = tl.arange(0, per_word) * bits
     sums = tl.zeros((block_rows, block_out), tl.float32)
     first = split * blocks_per_split * block_in
     last = tl.minimum(first + blocks_per_split * block_in, in_size)
+    lanes = tl.arange(0, plane_inputs)
+    word_places = words + (first // per_word + lanes).to(tl.int64)[:, None] * out_size + columns[None, :]
+    places = inputs + rows[:, None] * in_size + first + lanes[None, :]
     for start in range(first, last, block_in):
-        places = start + tl.arange(0, block_in)
-        is_number = is_row[:, None] & (places < in_size)[None, :]
-        numbers = tl.load(inputs + rows[:, None] * in_size + places[None, :], mask=is_number, other=0.0)
-        word_rows = start // per_word + tl.arange(0, block_in // per_word)
-        packed = tl.load(words + word_rows[:, None] * out_size + columns[None, :], mask=is_column[None, :], other=0)
-        codes = (packed[:, None, :] >> shifts[None, :, None]) & ((1 << bits) - 1)
-        group = start // group_size * out_size + columns
-        zero = tl.load(zeros + group, mask=is_column, other=0).to(tl.int32)
-        scale = tl.load(scales + group, mask=is_column, other=0.0)
-        centered = (tl.reshape(codes, (block_in, block_out)) - zero[None, :]).to(tl.float32).to(numbers.dtype)
-        sums += tl.dot(numbers, centered, input_precision="ieee") * scale[None, :]
-    place = (split * row_count + rows[:, None]) * out_size + columns[None, :]
+        for plane in tl.static_range(block_planes):
+            if plane % per_word == 0:
+                tile = word_places + plane // per_word * plane_inputs * out_size
+                packed = tl.load(tile, mask=is_column[None, :], other=0)
+            if plane % group_planes == 0:
+                group = (start + plane * plane_inputs) // group_size * out_size + columns
+                zero = tl.load(zeros + group, mask=is_column, other=0).to(tl.int32)
+                scale = tl.load(scales + group, mask=is_column, other=0.0)
+                group_sums = tl.zeros((block_rows, block_out), tl.float32)
+            is_number = is_row[:, None]
+            if has_padding:
+                is_number = is_number & (start + plane * plane_inputs + lanes < in_size)[None, :]
+            numbers = tl.load(places + plane * plane_inputs, mask=is_number, other=0.0)
+            codes = (packed >> (plane % per_word * bits)) & ((1 << bits) - 1)
+            centered = center_codes(codes, zero[None, :], numbers.dtype, bits)
+            group_sums = tl.dot(numbers, centered, group_sums, input_precision="ieee")
+            if plane % group_planes == group_planes - 1:
+                sums += group_sums * scale[None, :]
+        word_places += block_in // per_word * out_size
+        places += block_in
+    place = (split.to(tl.int64) * row_count + rows[:, None]) * out_size + columns[None, :]
     tl.store(partials + place, sums, mask=is_row[:, None] & is_column[None, :])
-
-
-def block_of_inputs(weight: PackedCodes) -> int:
-    """Returns the inputs of one block: 64, or 32 where groups have no whole 64s."""
-    return 64 if weight.group_size % 64 == 0 or weight.group_size >= weight.in_size else 32
 
 
 def multiply_tiles(weight: PackedCodes, inputs: Tensor, split_count: int, tile: Tile) -> Tensor:
     """Multiplies contiguous inputs [rows, in], sorted as the weight, and returns the sums of each split, fp32 [splits,
     rows, out].
 
-    Codes less their zero points are exact in 16 bits, so weights are never rounded. Order of reduction: within a block
-    of 32 or 64 inputs as the tensor cores have it, then block by block. A block belongs to one group, whose scale
-    multiplies its sum. It does not depend on the number of rows, nor on the row's place among them.
+    Codes less their zero points are exact in 16 bits, so weights are never rounded. Order of reduction: within a plane
+    of 16 inputs as the tensor cores have it, plane by plane within the part of a group that a block of 128 inputs has,
+    whose sum its scale multiplies, then part by part. It does not depend on the number of rows, nor on the row's place
+    among them.
     """
-    row_count, block_in = len(inputs), block_of_inputs(weight)
+    row_count = len(inputs)
     partials = torch.empty((split_count, row_count, weight.out_size), device=inputs.device)
-    blocks_per_split = triton.cdiv(triton.cdiv(weight.in_size, block_in), split_count)
+    blocks_per_split = triton.cdiv(triton.cdiv(weight.in_size, BLOCK_INPUTS), split_count)
     grid = (triton.cdiv(row_count, tile.row_count), triton.cdiv(weight.out_size, tile.out_count), split_count)
     quantized_matmul_kernel[grid](
         inputs,
@@ -95,12 +91,15 @@ def multiply_tiles(weight: PackedCodes, inputs: Tensor, split_count: int, tile: 
         row_count,
         weight.in_size,
         weight.out_size,
-        weight.group_size,
         blocks_per_split,
         bits=weight.bits,
+        group_size=weight.group_size,
+        group_planes=weight.group_planes,
+        has_padding=weight.has_padding,
         block_rows=tile.row_count,
-        block_in=block_in,
         block_out=tile.out_count,
+        plane_inputs=PLANE_INPUTS,
+        block_planes=BLOCK_PLANES,
         num_warps=tile.warp_count,
         num_stages=tile.stage_count,
     )

@@ -7,45 +7,29 @@ from torch import Tensor
 
 from headrace.engine.triton.dequantization import dequantize
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_gemv import multiply_rows
-from headrace.engine.triton.quantized_matmul import NARROW, WIDE, multiply_tiles
+from headrace.engine.triton.quantized_matmul import multiply_tiles
 from headrace.engine.triton.split_sum import sum_splits
-
-MAX_GEMV_ROWS = 4
-MAX_NARROW_ROWS = 64
-WANTED_PROGRAMS = 256
-"""Programs that fill a GPU: two for each of the 108 to 132 multiprocessors of sm_80 and sm_90."""
-MIN_SPLIT = 512
-"""Inputs of a split below which its sum costs more than it saves."""
-MAX_SPLITS = 8
+from headrace.engine.triton.tile_choice import USUAL, Tile, TileChoice, choose_tiles, count_multiprocessors
 
 
 class ProductKernel(Enum):
     """Kernels of a product. A row's bits are the same in any batch that takes the same one."""
 
-    GEMV = "gemv"
     NARROW = "narrow"
+    MIDDLE = "middle"
     WIDE = "wide"
     DEQUANTIZED = "dequantized"
 
 
-def choose_kernel(row_count: int, max_tiled_rows: int | None = None) -> ProductKernel:
-    """Chooses by rows alone: up to 4 one by one, up to 64 in tiles of 16, more in tiles of 64, and above
-    `max_tiled_rows` by dequantizing. From one kernel to the next the last bits of a row may change; whoever needs them
-    not to names one kernel for all."""
+def choose_kernel(row_count: int, max_tiled_rows: int | None = None, tiles: TileChoice = USUAL) -> ProductKernel:
+    """Chooses by rows alone: the usual tiles are of 16 rows up to 16, of 32 up to 32, of 64 for more, and above
+    `max_tiled_rows` the weight is dequantized. From one kernel to the next the last bits of a row may change; whoever
+    needs them not to names one kernel for all."""
     if max_tiled_rows is not None and row_count > max_tiled_rows:
         return ProductKernel.DEQUANTIZED
-    if row_count <= MAX_GEMV_ROWS:
-        return ProductKernel.GEMV
-    return ProductKernel.NARROW if row_count <= MAX_NARROW_ROWS else ProductKernel.WIDE
-
-
-def count_splits(in_size: int, out_size: int) -> int:
-    """Counts the splits of the inputs. It depends on the weight alone, so that no row can change another's."""
-    splits, tiles = 1, -(-out_size // NARROW.out_count)
-    while splits < MAX_SPLITS and splits * tiles < WANTED_PROGRAMS and in_size >= 2 * splits * MIN_SPLIT:
-        splits *= 2
-    return splits
+    if row_count <= tiles.max_narrow_rows:
+        return ProductKernel.NARROW
+    return ProductKernel.MIDDLE if row_count <= tiles.max_middle_rows else ProductKernel.WIDE
 
 
 def multiply(
@@ -62,18 +46,21 @@ def multiply(
         return inputs.new_empty((0, weight.out_size))
     ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
     ordered = ordered.contiguous()
-    chosen = kernel or choose_kernel(len(inputs))
+    tiles = choose_tiles(inputs.device)
+    chosen = kernel or choose_kernel(len(inputs), tiles=tiles)
     if chosen is ProductKernel.DEQUANTIZED:
         return _multiply_numbers(ordered, dequantize(weight, inputs.dtype), bias, residual)
-    splits = count_splits(weight.in_size, weight.out_size)
-    partials = _partials(weight, ordered, splits, chosen)
+    tile = _tile_of(chosen, tiles, inputs.dtype)
+    splits = tiles.count_splits(weight.in_size, weight.out_size, tile, count_multiprocessors(inputs.device))
+    partials = multiply_tiles(weight, ordered, splits, tile)
     return sum_splits(partials, inputs.dtype, bias, None if residual is None else residual.contiguous())
 
 
-def _partials(weight: PackedCodes, inputs: Tensor, splits: int, kernel: ProductKernel) -> Tensor:
-    if kernel is ProductKernel.GEMV:
-        return multiply_rows(weight, inputs, splits)
-    return multiply_tiles(weight, inputs, splits, NARROW if kernel is ProductKernel.NARROW else WIDE)
+def _tile_of(kernel: ProductKernel, tiles: TileChoice, dtype: torch.dtype) -> Tile:
+    # Sums in fp32 have no tensor cores: more rows would not fit the registers.
+    if kernel is ProductKernel.NARROW or dtype is torch.float32:
+        return tiles.narrow
+    return tiles.middle if kernel is ProductKernel.MIDDLE else tiles.wide
 
 
 def _multiply_numbers(inputs: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None) -> Tensor:

@@ -9,7 +9,7 @@ BLOCK = 256
 WARP_COUNT = 4
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row_count", "split_count"])
 def split_sum_kernel(
     partials,
     bias,

@@ -10,7 +10,7 @@ from tests.libs.engine.triton.device import DEVICE, HAS_GPU, IS_INTERPRETED, LAU
 from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
-COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py"]
+COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py", "test_variants.py"]
 ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_tokens.py"]
 """Tests of the interpreter and of a GPU."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]
@@ -51,9 +51,10 @@ def _on_the_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(autouse=True)
 def _repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the interpreter multiply bf16, and each row by itself, and round to fp8."""
+    """Lets the interpreter multiply and subtract bf16, multiply each row by itself, and round to fp8."""
     if IS_INTERPRETED:
-        from tests.libs.engine.triton.interpreter import repair_fp8, repair_products
+        from tests.libs.engine.triton.interpreter import repair_differences, repair_fp8, repair_products
 
         repair_products(monkeypatch)
+        repair_differences(monkeypatch)
         repair_fp8(monkeypatch)

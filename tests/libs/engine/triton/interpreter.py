@@ -21,6 +21,20 @@ def repair_products(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
 
 
+def repair_differences(patch: pytest.MonkeyPatch) -> None:
+    """Subtracts bf16 in fp32 and cuts the result, which is exact wherever the difference is. The interpreter subtracts
+    the bits of bf16 as integers."""
+    create_fsub = interpreter.InterpreterBuilder.create_fsub
+
+    def create_difference(self: Any, left: Any, right: Any) -> Any:
+        if left.dtype.scalar != tl.bfloat16:
+            return create_fsub(self, left, right)
+        wide = (self.cast_impl(each, tl.float32) for each in (left, right))
+        return self.cast_impl(create_fsub(self, *wide), tl.bfloat16)
+
+    patch.setattr(interpreter.InterpreterBuilder, "create_fsub", create_difference)
+
+
 def repair_fp8(patch: pytest.MonkeyPatch) -> None:
     """Rounds fp32 to e4m3 as torch does. The interpreter loses the carry into the exponent."""
     create_fp_to_fp = interpreter.InterpreterBuilder.create_fp_to_fp

@@ -12,23 +12,23 @@ from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 from torch import Tensor
 
-from headrace.engine.triton import dequantization, quantized_gemv, quantized_matmul
+from headrace.engine.triton import dequantization, quantized_matmul
 from headrace.engine.triton.packed_codes import PackedCodes
+from headrace.engine.triton.tile_choice import USUAL
 
-Product = Callable[[PackedCodes, Tensor], Tensor]
+SIZES = (70, 200, 32)
+"""Outputs, inputs and group size: the last blocks of both have padding."""
 
 
-def multiply_by(module: ModuleType) -> Product:
-    if hasattr(module, "multiply_rows"):
-        return lambda weight, inputs: module.multiply_rows(weight, inputs, 2)
-    return lambda weight, inputs: module.multiply_tiles(weight, inputs, 2, module.NARROW)
+def multiply_by(module: ModuleType) -> Callable[[PackedCodes, Tensor], Tensor]:
+    return lambda weight, inputs: module.multiply_tiles(weight, inputs, 2, USUAL.narrow)
 
 
 def check_bounds(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
     """Raises AssertionError if a product reads or writes beside its tensors."""
-    random = make_weight(70, 128, 4, 32)
-    made, inputs = random.packed, make_inputs(3, 128)
-    weight = PackedCodes(guard(made.words), guard(made.scales), guard(made.zeros), 4, 32, 128)
+    random = make_weight(*SIZES[:2], 4, SIZES[2])
+    made, inputs = random.packed, make_inputs(3, SIZES[1])
+    weight = PackedCodes(guard(made.words), guard(made.scales), guard(made.zeros), 4, SIZES[2], SIZES[1])
     around = torch.full((2 * 3 * 70 + 2 * GUARD,), -7.0)
     partials = around[GUARD:-GUARD].view(2, 3, 70)
     with patch.context() as patched:
@@ -41,7 +41,7 @@ def check_bounds(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
 
 def check_order(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
     """Raises AssertionError if the order of programs changes a result."""
-    weight, inputs = make_weight(70, 128, 4, 32).packed, make_inputs(3, 128)
+    weight, inputs = make_weight(*SIZES[:2], 4, SIZES[2]).packed, make_inputs(3, SIZES[1])
     with patch.context() as patched:
         # What no program writes stays 0 in both.
         patched.setattr(module.torch, "empty", torch.zeros)
@@ -50,38 +50,31 @@ def check_order(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
         assert torch.equal(multiply_by(module)(weight, inputs), forwards)
 
 
-MODULES = pytest.mark.parametrize("module", [quantized_gemv, quantized_matmul], ids=["gemv", "matmul"])
+def test_nothing_beside_the_tensors_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_bounds(quantized_matmul, monkeypatch)
 
 
-@MODULES
-def test_nothing_beside_the_tensors_is_touched(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_bounds(module, monkeypatch)
+def test_programs_do_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_order(quantized_matmul, monkeypatch)
 
 
-@MODULES
-def test_programs_do_not_race(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_order(module, monkeypatch)
-
-
-@MODULES
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("columns < out_size", "columns <= out_size"), ("places < in_size", "places < in_size - 1")],
-    ids=["one too many", "one too few"],
+    [
+        ("columns < out_size", "columns <= out_size"),
+        ("rows < row_count", "rows <= row_count"),
+        ("lanes < in_size", "lanes < in_size - 1"),
+    ],
+    ids=["an output too many", "a row too many", "an input too few"],
 )
-def test_a_planted_off_by_one_is_seen(
-    module: ModuleType, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted = plant(module, tmp_path, right, wrong)
+def test_a_planted_off_by_one_is_seen(right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = plant(quantized_matmul, tmp_path, right, wrong)
     with pytest.raises(AssertionError):
         check_bounds(planted, monkeypatch)
 
 
-@MODULES
-def test_a_planted_race_of_two_programs_is_seen(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted = plant(module, tmp_path, "place = (split * row_count", "place = (0 * row_count")
+def test_a_planted_race_of_two_programs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = plant(quantized_matmul, tmp_path, "place = (split.to(tl.int64) * row_count", "place = (0 * row_count")
     with pytest.raises(AssertionError):
         check_order(planted, monkeypatch)
 

@@ -10,13 +10,15 @@ if find_spec("triton") is None:
     pytest.skip("no triton; to run it: Linux on x86_64 or aarch64", allow_module_level=True)
 
 import torch
-from tests.libs.engine.triton.compilation import Compiled, compile_for
+from tests.libs.engine.triton.compilation import Compiled, compile_for, find_loops
 from triton.compiler.errors import CompilationError
 
-from headrace.engine.triton import dequantization, gated_activation, quantized_gemv, residual_norm, split_sum
+from headrace.engine.triton import dequantization, gated_activation, residual_norm, split_sum
 from headrace.engine.triton.attention import attention_sum, decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
-from headrace.engine.triton.quantized_matmul import NARROW, WIDE, Tile, quantized_matmul_kernel
+from headrace.engine.triton.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS
+from headrace.engine.triton.quantized_matmul import quantized_matmul_kernel
+from headrace.engine.triton.tile_choice import CHOICES, USUAL, Tile, TileChoice
 
 pytestmark = [pytest.mark.emulated, pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(1200)]
 CAPABILITIES = (80, *(pytest.param(each, marks=pytest.mark.thorough) for each in (89, 90)))
@@ -28,11 +30,26 @@ PRODUCT = {
     "row_count": "i32",
     "in_size": "i32",
     "out_size": "i32",
-    "group_size": "i32",
     "blocks_per_split": "i32",
 }
-BLOCKS = {NARROW: 4, WIDE: 2}
-"""Planned blocks on a multiprocessor: enough that one computes while others wait for memory."""
+PLANES = {"plane_inputs": PLANE_INPUTS, "block_planes": BLOCK_PLANES}
+MOST_INSTRUCTIONS = {
+    ("narrow", 4): 5.0,
+    ("narrow", 8): 6.0,
+    ("middle", 4): 6.5,
+    ("middle", 8): 7.0,
+    ("wide", 4): 8.0,
+    ("wide", 8): 8.5,
+}
+"""Machine instructions of the main loop for each weight, by tile and bits, in bf16 with groups of 128. A multiprocessor
+issues 128 a clock for its threads: at 5 to a weight of 4 bits, an A100 reads 1.9 TB/s of them."""
+MIN_BYTES = {80: 11 * 1024, 89: 3 * 1024, 90: 18 * 1024}
+"""Bytes that a multiprocessor keeps on their way to be fed: bandwidth times latency, 0.6 microseconds, over 108
+multiprocessors at 2.0 TB/s, 58 at 0.3 and 132 at 3.35, rounded up where latency grows with load."""
+MAX_SPILLED_BYTES = 96
+"""Stack of a thread of the widest tile with groups below 128, which holds two sums at once: a tenth of its
+registers. Tiles that spill nothing there take more instructions for each weight."""
+TILES = pytest.mark.parametrize("name", ["narrow", "middle", "wide"])
 
 
 @pytest.fixture(autouse=True)
@@ -40,37 +57,78 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-def compile_tile(capability: int, kind: str, tile: Tile, bits: int, block_in: int) -> Compiled:
-    constants = {"bits": bits, "block_rows": tile.row_count, "block_in": block_in, "block_out": tile.out_count}
+def choice_for(capability: int) -> TileChoice:
+    return CHOICES.get(divmod(capability, 10), USUAL)
+
+
+def compile_tile(
+    capability: int, kind: str, tile: Tile, bits: int, group_planes: int = BLOCK_PLANES, *, has_padding: bool = False
+) -> Compiled:
+    weight = {"bits": bits, "group_size": group_planes * PLANE_INPUTS, "group_planes": group_planes}
+    constants = weight | PLANES | {"block_rows": tile.row_count, "block_out": tile.out_count}
     types = {"inputs": f"*{kind}", **PRODUCT}
+    constants |= {"has_padding": has_padding}
     return compile_for(capability, quantized_matmul_kernel, types, constants, tile.warp_count, tile.stage_count)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("tile", [NARROW, WIDE], ids=["narrow", "wide"])
-def test_tiles_use_tensor_cores_and_copy_ahead(capability: int, tile: Tile) -> None:
-    for kind in ("fp16", "bf16"):
-        for bits in (4, 8):
-            for block_in in (32, 64):
-                made = compile_tile(capability, kind, tile, bits, block_in)
-                assert made.spilled_bytes == 0, (kind, bits, block_in)
-                assert made.blocks_per_multiprocessor >= BLOCKS[tile], (kind, bits, block_in, made.register_count)
-                assert made.has("ldmatrix")
-                assert made.has("cp.async.c")
-                # Hopper multiplies 64 rows and more by groups of four warps.
-                assert made.has("wgmma.mma_async" if capability == 90 and tile is WIDE else "mma.sync")
+@TILES
+def test_tiles_use_tensor_cores_and_copy_ahead(capability: int, name: str) -> None:
+    """For groups of 128, 64 and 32 inputs."""
+    choice = choice_for(capability)
+    for bits in (4, 8):
+        for kind, group_planes, has_padding in (("bf16", 8, False), ("fp16", 4, False), ("bf16", 2, True)):
+            made = compile_tile(capability, kind, getattr(choice, name), bits, group_planes, has_padding=has_padding)
+            case = kind, bits, group_planes, made.register_count, made.shared_bytes
+            has_room = name != "wide" or group_planes == BLOCK_PLANES
+            assert made.spilled_bytes <= (0 if has_room else MAX_SPILLED_BYTES), case
+            assert made.blocks_per_multiprocessor >= choice.wanted_programs, case
+            assert made.has("cp.async.c")
+            # Hopper multiplies 64 rows and more by groups of four warps.
+            assert made.has("wgmma.mma_async" if capability == 90 and name == "wide" else "mma.sync")
+            assert not made.main_loop_has("st.shared.b16"), case
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-def test_single_rows_keep_eight_blocks_on_a_multiprocessor(capability: int) -> None:
-    for kind in ("fp16", "bf16", "fp32"):
-        for bits in (4, 8):
-            sizes = {"block_in": quantized_gemv.BLOCK_IN, "block_out": quantized_gemv.BLOCK_OUT}
-            kernel = quantized_gemv.quantized_gemv_kernel
-            types = {"inputs": f"*{kind}", **PRODUCT}
-            made = compile_for(capability, kernel, types, {"bits": bits, **sizes}, quantized_gemv.WARP_COUNT)
-            assert made.spilled_bytes == 0
-            assert made.blocks_per_multiprocessor >= 8, made.register_count
+@TILES
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_weight_takes_few_instructions_and_enough_bytes_are_on_their_way(
+    capability: int, name: str, bits: int
+) -> None:
+    choice = choice_for(capability)
+    tile: Tile = getattr(choice, name)
+    made = compile_tile(capability, "bf16", tile, bits)
+    loop, weights = made.main_loop(), BLOCK_INPUTS * tile.out_count / made.thread_count
+    assert sum(each.startswith("CALL") for each in loop) == 0, "what is called is not counted"
+    assert len(loop) / weights <= MOST_INSTRUCTIONS[name, bits]
+    programs = min(made.blocks_per_multiprocessor, choice.wanted_programs)
+    words = BLOCK_INPUTS * tile.out_count * bits // 8
+    assert programs * (tile.stage_count - 1) * words >= MIN_BYTES[capability]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_products_in_fp32_fit_a_multiprocessor(capability: int) -> None:
+    """Nobody serves in fp32 on a GPU, but what is launched has to start."""
+    for bits in (4, 8):
+        made = compile_tile(capability, "fp32", choice_for(capability).narrow, bits, 2, has_padding=True)
+        assert made.blocks_per_multiprocessor >= 1
+
+
+def test_loops_are_found_by_their_branches() -> None:
+    listing = """
+.L_outer:
+        /*0000*/                   MOV R1, R2 ;
+.L_inner:
+        /*0010*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0020*/               @P0 BRA `(.L_inner) ;
+        /*0030*/               @P1 BRA `(.L_outer) ;
+        /*0040*/                   BRA `(.L_end) ;
+.L_end:
+        /*0050*/                   EXIT ;
+.L_self:
+        /*0060*/                   BRA `(.L_self);
+"""
+    assert [len(loop) for loop in find_loops(listing)] == [2, 4]
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -215,7 +273,7 @@ def test_kernels_of_rows_spill_nothing(capability: int) -> None:
 
 def test_a_spill_is_seen() -> None:
     """One warp cannot hold a tile of 256 by 128 sums: 1024 registers for each thread."""
-    made = compile_tile(80, "fp16", Tile(256, 128, 1, 1), 4, 32)
+    made = compile_tile(80, "fp16", Tile(256, 128, 1, 1), 4)
     assert made.spilled_bytes > 0
 
 
@@ -224,7 +282,8 @@ def test_a_spill_is_seen() -> None:
 def test_a_dequantized_weight_spills_nothing(capability: int, bits: int) -> None:
     left_out = ("partials", "row_count", "blocks_per_split")
     types = {name: kind for name, kind in PRODUCT.items() if name not in left_out} | {"outputs": "*bf16"}
-    constants = {"bits": bits, "block_in": dequantization.BLOCK_IN, "block_out": dequantization.BLOCK_OUT}
+    weight = {"bits": bits, "group_size": BLOCK_INPUTS, "group_planes": BLOCK_PLANES}
+    constants = weight | PLANES | {"block_out": dequantization.BLOCK_OUT}
     kernel, warp_count = dequantization.dequantization_kernel, dequantization.WARP_COUNT
     made = compile_for(capability, kernel, types, constants, warp_count)
     assert made.spilled_bytes == 0

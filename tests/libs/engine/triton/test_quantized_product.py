@@ -6,14 +6,8 @@ from tests.libs.engine.triton.device import FP32_ERROR
 from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 
-from headrace.engine.triton.quantized_product import (
-    MAX_SPLITS,
-    MIN_SPLIT,
-    ProductKernel,
-    choose_kernel,
-    count_splits,
-    multiply,
-)
+from headrace.engine.triton.quantized_product import ProductKernel, choose_kernel, multiply
+from headrace.engine.triton.tile_choice import CHOICES, MAX_SPLITS, MIN_SPLIT, MULTIPROCESSORS, USUAL, TileChoice
 
 # The interpreter cuts fp32 to bf16 instead of rounding it, so an error may be twice the usual.
 ERRORS = {torch.float32: FP32_ERROR, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}
@@ -34,7 +28,7 @@ def test_it_is_the_product_with_the_dequantized_weight(
 ) -> None:
     weight = make_weight(*shape[:2], bits, shape[2])
     for dtype, error in ERRORS.items():
-        for row_count in (2,) if kernel is ProductKernel.GEMV else (1, 3, 17):
+        for row_count in (1, 3, 17):
             inputs = make_inputs(row_count, shape[1], dtype)
             expected = inputs.double() @ weight.exact.T
             found = multiply(weight.packed, inputs, kernel=kernel)
@@ -55,18 +49,16 @@ def test_the_order_of_inputs_a_bias_and_a_residual_are_heeded(kernel: ProductKer
 @pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.thorough)])
 def test_a_row_has_the_same_bits_in_any_batch_of_one_kernel(kernel: ProductKernel, dtype: torch.dtype) -> None:
     weight = make_weight(70, 2 * MIN_SPLIT + 36, 4, 32).packed
-    assert count_splits(weight.in_size, weight.out_size) == 2
-    inputs = make_inputs(5 if kernel is ProductKernel.GEMV else 19, weight.in_size, dtype)
+    assert USUAL.count_splits(weight.in_size, weight.out_size, USUAL.narrow, MULTIPROCESSORS) == 2
+    inputs = make_inputs(19, weight.in_size, dtype)
     whole = multiply(weight, inputs, kernel=kernel)
-    parts = ((0, 1), (3, 4), (2, 5)) if kernel is ProductKernel.GEMV else ((0, 1), (3, 4), (2, 19), (18, 19), (0, 16))
-    for start, end in parts:
+    for start, end in ((0, 1), (3, 4), (2, 19), (18, 19), (0, 16)):
         assert torch.equal(multiply(weight, inputs[start:end], kernel=kernel), whole[start:end])
 
 
 @pytest.mark.parametrize("kernel", ProductKernel)
 def test_programs_may_run_in_any_order(kernel: ProductKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    row_count = 2 if kernel is ProductKernel.GEMV else 18
-    weight, inputs = make_weight(130, 2 * MIN_SPLIT, 4, 128).packed, make_inputs(row_count, 2 * MIN_SPLIT)
+    weight, inputs = make_weight(130, 2 * MIN_SPLIT, 4, 128).packed, make_inputs(18, 2 * MIN_SPLIT)
     expected = multiply(weight, inputs, kernel=kernel)
     run_backwards(monkeypatch)
     assert torch.equal(multiply(weight, inputs, kernel=kernel), expected)
@@ -85,11 +77,20 @@ def test_no_rows_have_no_product() -> None:
     assert multiply(make_weight(20, 64, 4, 32).packed, torch.empty(0, 64)).shape == (0, 20)
 
 
-def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight() -> None:
-    chosen = [choose_kernel(count) for count in (1, 4, 5, 64, 65, 4096)]
-    assert [kernel.value for kernel in chosen] == ["gemv", "gemv", "narrow", "narrow", "wide", "wide"]
-    limited = [choose_kernel(count, 255) for count in (4, 64, 255, 256)]
-    assert [kernel.value for kernel in limited] == ["gemv", "narrow", "wide", "dequantized"]
-    assert count_splits(4096, 4096) == 4
-    assert count_splits(65536, 64) == MAX_SPLITS
-    assert count_splits(4096, 128256) == 1
+def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight_and_the_device() -> None:
+    chosen = [choose_kernel(count) for count in (1, 16, 17, 32, 33, 4096)]
+    assert [kernel.value for kernel in chosen] == ["narrow", "narrow", "middle", "middle", "wide", "wide"]
+    limited = [choose_kernel(count, 255) for count in (4, 20, 255, 256)]
+    assert [kernel.value for kernel in limited] == ["narrow", "middle", "wide", "dequantized"]
+    counts = [USUAL.count_splits(*sizes, USUAL.narrow, 108) for sizes in ((4096, 4096), (65536, 64), (4096, 128256))]
+    assert counts == [8, MAX_SPLITS, 1]
+    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 108) == 1
+    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 132) == 2
+
+
+@pytest.mark.parametrize("tiles", [USUAL, *CHOICES.values()])
+def test_tiles_serve_their_rows_at_once(tiles: TileChoice) -> None:
+    """No weight is dequantized twice for rows that fit one tile."""
+    assert tiles.narrow.row_count >= tiles.max_narrow_rows
+    assert tiles.middle.row_count >= tiles.max_middle_rows
+    assert tiles.wide.row_count >= 64

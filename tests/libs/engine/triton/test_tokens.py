@@ -90,7 +90,7 @@ def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(
     monkeypatch.setattr(triton_linear, "multiply", noting)
     monkeypatch.setattr(triton_linear, "max_tiled_rows", lambda _: 4)
     assert generate(load(tmp_path, kernels="triton")) == expected
-    assert kernels == {ProductKernel.GEMV, ProductKernel.DEQUANTIZED}
+    assert kernels == {ProductKernel.NARROW, ProductKernel.DEQUANTIZED}
 
 
 @pytest.mark.parametrize("family", ["gemma2", *THOROUGH])

@@ -6,6 +6,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.triton.kernel_registry import max_tiled_rows
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import choose_kernel, multiply
+from headrace.engine.triton.tile_choice import choose_tiles
 
 
 class TritonLinear:
@@ -17,6 +18,7 @@ class TritonLinear:
         )
         self._bias = bias
         self._max_tiled_rows = max_tiled_rows(weight.codes.device)
+        self._tiles = choose_tiles(weight.codes.device)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._multiply(inputs, None)
@@ -25,5 +27,5 @@ class TritonLinear:
         return self._multiply(inputs, residual)
 
     def _multiply(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
-        kernel = choose_kernel(len(inputs), self._max_tiled_rows)
+        kernel = choose_kernel(len(inputs), self._max_tiled_rows, self._tiles)
         return multiply(self._weight, inputs, self._bias, residual, kernel)
