@@ -27,7 +27,7 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     require_torch(reason)
     # All import torch, which the fused kernels can do without.
     from headrace.engine.gpu.choose_backend import choose_backend
-    from headrace.engine.loading.draft_memory import draft_memory
+    from headrace.engine.gpu.draft_memory import draft_memory
     from headrace.engine.torch.device.device_memory import NOTHING_LATER
     from headrace.engine.torch.device_setup import choose_device
     from headrace.engine.torch.load import load_torch

@@ -13,8 +13,9 @@ from tests.libs.engine.triton.tiny_quantized import quantize_tiny
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.gpu.graphs import static_decodes
 from headrace.engine.gpu.graphs.decode_graphs import DecodeGraphs
+from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.gpu.graphs.static_decodes import count_rows, list_sizes
-from headrace.engine.gpu.graphs.step_capture import Computation, HostCapture
+from headrace.engine.gpu.graphs.step_capture import Computation
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.errors.tree import ConfigError

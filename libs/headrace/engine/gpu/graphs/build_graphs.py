@@ -6,6 +6,8 @@ import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.gpu.graphs.cuda_capture import CudaCapture
+from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
@@ -36,7 +38,6 @@ def build_graphs(
     # All import Triton, which only GPUs need.
     from headrace.engine.gpu.attention.triton_attention import TritonAttention
     from headrace.engine.gpu.graphs.decode_graphs import DecodeGraphs
-    from headrace.engine.gpu.graphs.step_capture import CudaCapture, HostCapture
 
     if not isinstance(attention, TritonAttention):
         return None

@@ -11,11 +11,11 @@ class DeviceMemory(Protocol):
     """Memory that this process shares with others on one device."""
 
     def free_bytes(self) -> int:
-        """Returns the bytes that nobody holds, those that this process has freed included."""
+        """Returns the unused bytes, including freed memory of this process."""
         ...
 
     def peak_bytes(self, compute: Callable[[], None]) -> int:
-        """Returns the most bytes that a computation holds at once, beside those that are held already."""
+        """Returns the peak of the bytes that a computation takes beside what is held already."""
         ...
 
 

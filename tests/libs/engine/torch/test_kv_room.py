@@ -11,7 +11,7 @@ from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.weight_source import open_weights
-from headrace.engine.loading.draft_memory import draft_memory
+from headrace.engine.gpu.draft_memory import draft_memory
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.backends.torch_backend import torch_backend
 from headrace.engine.torch.decoder.decoder import Decoder
