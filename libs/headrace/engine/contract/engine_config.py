@@ -54,8 +54,8 @@ class EngineConfig(Settings):
     block_count: int = Field(default=0, ge=0)
     """KV blocks. 0 takes enough for `max_running_count` requests of full length, within `kv_cache_bytes`."""
     kv_cache_bytes: int = Field(default=0, ge=0)
-    """Maximum bytes of the KV cache where `block_count` is 0. 0 takes a quarter of the free memory on the CPU, most of
-    it on a GPU."""
+    """Maximum bytes of the KV cache where `block_count` is 0. 0 takes a quarter of the free memory on the CPU, and
+    most of what the largest steps leave on a GPU."""
     prefix_cache: bool = True
     """Keep the KV blocks of finished prompts and share them."""
     sampling_defaults: Literal["checkpoint", "neutral"] = "checkpoint"
