@@ -16,6 +16,7 @@ from headrace.engine.cpu import load as cpu_load
 from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.memory.host_memory import available_bytes, resident_bytes
+from headrace.errors.tree import ConfigError
 
 GIB = 1 << 30
 BLOCK_BYTES = 2 * 5 * 4 * 32 * 16 * 4
@@ -88,7 +89,9 @@ def test_through_torch_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert block_count(monkeypatch, 400 * BLOCK_BYTES, kernels="torch") == 100
-    assert block_count(monkeypatch, 0, kernels="torch") == 1
+    with pytest.raises(ConfigError, match=r"the device has 0 MiB left .* choose a smaller or more quantized model"):
+        block_count(monkeypatch, 0, kernels="torch")
+    assert block_count(monkeypatch, 0, kernels="torch", block_count=3) == 3
     assert block_count(monkeypatch, 400 * GIB, kernels="torch", max_running_count=2, max_model_length=64) == 8
     assert block_count(monkeypatch, 400 * BLOCK_BYTES, kernels="torch", kv_cache_bytes=7 * BLOCK_BYTES) == 7
     assert block_count(monkeypatch, None, kernels="torch") <= GIB // BLOCK_BYTES
