@@ -150,9 +150,11 @@ test-vllm: .vllm/.ready
 test-gpu-kernels: .venv/.dev
 	@THOROUGH=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q tests/libs/engine/triton
 	@THOROUGH=1 $(BIN)/python -m pytest -q tests/libs/engine/triton/test_compiled.py
+	@$(BIN)/python -m tests.benchmarks.gpu.first_light --rehearse
 
 # On a machine with a CUDA card: the tests of the kernels on it, then their times beside cuBLAS, torch's int4 product,
-# SDPA and transformers, written to docs/results. Without a card it says what is missing.
+# SDPA and transformers, written to docs/results. Without a card it says what is missing. For the first minutes at a
+# card there is tests/benchmarks/gpu/first_light, which needs no installation: PYTHONPATH=libs:services:. python3 -m ...
 gpu: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.gpu $(if $(ROUNDS),--rounds $(ROUNDS))
 

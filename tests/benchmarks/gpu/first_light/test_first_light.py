@@ -1,0 +1,57 @@
+"""The first minutes at a card can be rehearsed without one, and a step that fails stops no other."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.benchmarks.gpu.first_light import __main__ as first_light
+from tests.benchmarks.gpu.first_light.light_page import extend, write_page
+from tests.benchmarks.gpu.first_light.steps import STEPS, Step
+
+TIMEOUT = 120
+QUICK = ("facts", "kernels", "rivals")
+"""Steps that take seconds in a rehearsal; `make test-gpu-kernels` rehearses all."""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(TIMEOUT)
+def test_steps_run_in_a_rehearsal(tmp_path: Path, root: Path) -> None:
+    command = [sys.executable, "-m", "tests.benchmarks.gpu.first_light", "--rehearse", "--out", str(tmp_path)]
+    command += ["--only", *QUICK]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    lines = [json.loads(line) for line in (tmp_path / "first_light.jsonl").read_text().splitlines()]
+    assert {line["step"] for line in lines} == set(QUICK)
+    assert all(line["ok"] for line in lines)
+    assert "Nothing was wrong." in (tmp_path / "first_light.md").read_text()
+
+
+@pytest.mark.process
+def test_a_step_that_does_not_exist_or_end_is_told_and_the_next_one_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    """The first is refused by its own process; the second gets no time."""
+    monkeypatch.chdir(root)
+    facts = STEPS[0]
+    steps = [Step("nothing", 60.0, facts.run), Step(facts.name, 0.01, facts.run), Step(facts.name, 60.0, facts.run)]
+    lines = first_light.run_steps(steps, tmp_path / "lines.jsonl", "cpu", 1.0)
+    ends = [line for line in lines if "end" in line]
+    assert [line["ok"] for line in ends] == [False, False, True]
+    assert ends[0]["end"] == "exit status 1"
+    assert "StopIteration" in ends[0]["errors"]
+    assert ends[1]["end"] == "no end within 0 s"
+    assert len((tmp_path / "lines.jsonl").read_text().splitlines()) == len(lines)
+    assert "Wrong:" in write_page(lines)
+
+
+def test_layers_are_extended_by_their_difference() -> None:
+    assert extend({4: 1.0, 8: 2.0}) == pytest.approx(8.0)
+    assert extend({4: 1.0}) == 0.0
+    assert extend({4: 1.0, 8: 0.9}) == 0.0
+    lines = [
+        {"step": "speed", "ok": True, "layers": layers, "graphs": "on", "context": 9, "batch": 2, "step_seconds": time}
+        for layers, time in ((4, 0.5), (8, 1.0))
+    ]
+    assert "| on | 9 | 2 | 4000.00 | 0 |" in write_page(lines)
