@@ -74,7 +74,9 @@ def _decodes(texts: Texts, count: int, device: torch.device) -> Contest:
     queries = _queries(texts.size, count, device)
     firsts = np.arange(count, dtype=np.int32) * texts.tables.shape[1]
     decodes, splits = split_decodes(np.full(count, texts.length, np.int32), firsts, SPLIT_TOKENS)
-    work = DecodeWork(texts.tables.flatten(), *(torch.from_numpy(each).to(device) for each in (decodes, splits)))
+    counters = np.zeros(count * texts.size.kv_head_count, np.int32)
+    numbers = (torch.from_numpy(each).to(device) for each in (decodes, splits, counters))
+    work = DecodeWork(texts.tables.flatten(), *numbers)
 
     def ours() -> Tensor:
         return attend_decodes(queries, texts.pages, work, texts.rule)

@@ -1,11 +1,13 @@
 """The choice of the backend for a device."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import torch
 
+from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.attention.paged_storage import choose_paged_storage
@@ -17,6 +19,8 @@ from headrace.engine.torch.backends.attention_plan import kv_shape
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.backends.host_backend import host_backend
 from headrace.engine.torch.backends.torch_backend import torch_backend
+from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
+from headrace.engine.torch.decoder.joined_layers import JoinedLayers
 from headrace.engine.torch.device_setup import choose_precision
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.errors.tree import ConfigError
@@ -53,7 +57,16 @@ def _gpu_backend(
     )
     if storage is None:
         return backend
-    return replace(backend, attention=plan_on_triton(kv_shape(config, model, storage), device))
+    attention = plan_on_triton(kv_shape(config, model, storage), device)
+    return replace(backend, attention=attention, join=partial(join_layers, model.activation))
+
+
+def join_layers(activation: Activation, layers: Sequence[DecoderLayer]) -> JoinedLayers | None:
+    """Joins the layers of a decoder whose attention runs on the kernels in Triton."""
+    # Imports Triton, which only GPUs need.
+    from headrace.engine.gpu.layers.fused_layers import fuse_layers
+
+    return fuse_layers(layers, activation)
 
 
 def _check_kv_precision(config: EngineConfig, dtype: torch.dtype, reason: str, misfit: str) -> None:

@@ -81,6 +81,7 @@ def _load(
     collective = Collective(place, device, store, choose_collective_backend(config, device.type))
     if place.tensor_count > 1:
         decoder.replace_layers([summed(layer, collective) for layer in decoder.layers])
+    decoder.join(backend.join(decoder.layers))
     max_len = choose_max_len(config, whole)
     with torch.inference_mode():
         agreed = collective.least(_block_count(config, backend, max_len, place))

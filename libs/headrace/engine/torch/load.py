@@ -38,6 +38,7 @@ def load_torch(
         bits = ROUNDED_BITS.get(config.precision)
         weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)
+        decoder.join(backend.join(decoder.layers))
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, backend, decoder, max_len, later)
         if device.type == "cuda":

@@ -5,18 +5,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from headrace.engine.triton.split_sum import SplitRows, sum_of_splits
+
 BLOCK = 1024
 WARP_COUNT = 4
 
 
 @triton.jit
-def gated_activation_kernel(inputs, outputs, size, activation: tl.constexpr, block: tl.constexpr):
-    """Computes `block` numbers of one row. Grid: rows, blocks."""
-    row = tl.program_id(0).to(tl.int64)
-    places = tl.program_id(1) * block + tl.arange(0, block)
-    is_place = places < size
-    gates = tl.load(inputs + row * 2 * size + places, mask=is_place, other=0.0).to(tl.float32)
-    factors = tl.load(inputs + (row * 2 + 1) * size + places, mask=is_place, other=0.0).to(tl.float32)
+def activated(gates, activation: tl.constexpr):
+    """Activates numbers in fp32."""
     if activation == "silu":
         active = gates / (1 + tl.exp(-gates))
     elif activation == "gelu":
@@ -27,15 +24,70 @@ def gated_activation_kernel(inputs, outputs, size, activation: tl.constexpr, blo
         active = gates / (1 + tl.exp(tl.minimum(exponent, 80.0)))
     else:
         active = tl.where(gates <= 0, 0.0, gates)
-    tl.store(outputs + row * size + places, (active * factors).to(outputs.dtype.element_ty), mask=is_place)
+    return active
+
+
+@triton.jit(do_not_specialize=["row_count", "split_count"])
+def gated_activation_kernel(
+    inputs,
+    bias,
+    outputs,
+    row_count,
+    split_count,
+    size,
+    activation: tl.constexpr,
+    is_split: tl.constexpr,
+    has_bias: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Computes `block` numbers of one row. Grid: rows, blocks."""
+    row = tl.program_id(0).to(tl.int64)
+    places = tl.program_id(1) * block + tl.arange(0, block)
+    is_place = places < size
+    place = row * 2 * size + places
+    if is_split:
+        split_size = tl.cast(row_count, tl.int64) * 2 * size
+        gates = sum_of_splits(inputs, bias, place, places, is_place, split_count, split_size, has_bias)
+        factors = sum_of_splits(inputs, bias, place + size, places + size, is_place, split_count, split_size, has_bias)
+        # Rounded as if they had been written.
+        gates = gates.to(outputs.dtype.element_ty).to(tl.float32)
+        factors = factors.to(outputs.dtype.element_ty).to(tl.float32)
+    else:
+        gates = tl.load(inputs + place, mask=is_place, other=0.0).to(tl.float32)
+        factors = tl.load(inputs + place + size, mask=is_place, other=0.0).to(tl.float32)
+    gated = activated(gates, activation) * factors
+    tl.store(outputs + row * size + places, gated.to(outputs.dtype.element_ty), mask=is_place)
 
 
 def gate_rows(inputs: Tensor, activation: str) -> Tensor:
     """Maps contiguous inputs [rows, 2 x size], gates before factors, to [rows, size] of the same type. `activation` is
     silu, gelu, gelu_tanh or relu. Nothing is reduced; the product is rounded once."""
-    size = inputs.shape[1] // 2
-    outputs = torch.empty((len(inputs), size), dtype=inputs.dtype, device=inputs.device)
+    outputs = torch.empty((len(inputs), inputs.shape[1] // 2), dtype=inputs.dtype, device=inputs.device)
     if len(inputs):
-        grid = (len(inputs), triton.cdiv(size, BLOCK))
-        gated_activation_kernel[grid](inputs, outputs, size, activation=activation, block=BLOCK, num_warps=WARP_COUNT)
+        _launch(inputs, None, outputs, activation, 0)
     return outputs
+
+
+def sum_and_gate(rows: SplitRows, activation: str) -> Tensor:
+    """Sums rows of 2 x size and rounds them, then does as `gate_rows`."""
+    outputs = torch.empty((rows.row_count, rows.size // 2), dtype=rows.dtype, device=rows.partials.device)
+    if rows.row_count:
+        _launch(rows.partials, rows.bias, outputs, activation, rows.split_count)
+    return outputs
+
+
+def _launch(inputs: Tensor, bias: Tensor | None, outputs: Tensor, activation: str, split_count: int) -> None:
+    row_count, size = outputs.shape
+    gated_activation_kernel[(row_count, triton.cdiv(size, BLOCK))](
+        inputs,
+        inputs if bias is None else bias,
+        outputs,
+        row_count,
+        split_count,
+        size,
+        activation=activation,
+        is_split=split_count > 0,
+        has_bias=bias is not None,
+        block=BLOCK,
+        num_warps=WARP_COUNT,
+    )

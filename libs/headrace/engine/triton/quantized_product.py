@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from headrace.engine.triton.dequantization import dequantize
+from headrace.engine.triton.gated_activation import sum_and_gate
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_matmul import multiply_tiles
-from headrace.engine.triton.split_sum import sum_splits
+from headrace.engine.triton.quantized_matmul import multiply_and_gate, multiply_tiles
+from headrace.engine.triton.split_sum import SplitRows, sum_splits
 from headrace.engine.triton.tile_choice import USUAL, Tile, TileChoice, choose_tiles, count_multiprocessors
 
 
@@ -44,16 +45,42 @@ def multiply(
     `bias` plus `residual` where there are both, and leaves the order of reduction to torch."""
     if not len(inputs):
         return inputs.new_empty((0, weight.out_size))
-    ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
-    ordered = ordered.contiguous()
     tiles = choose_tiles(inputs.device)
     chosen = kernel or choose_kernel(len(inputs), tiles=tiles)
     if chosen is ProductKernel.DEQUANTIZED:
-        return _multiply_numbers(ordered, dequantize(weight, inputs.dtype), bias, residual)
-    tile = _tile_of(chosen, tiles, inputs.dtype)
-    splits = tiles.count_splits(weight.in_size, weight.out_size, tile, count_multiprocessors(inputs.device))
-    partials = multiply_tiles(weight, ordered, splits, tile)
-    return sum_splits(partials, inputs.dtype, bias, None if residual is None else residual.contiguous())
+        return _multiply_numbers(_ordered(weight, inputs), dequantize(weight, inputs.dtype), bias, residual)
+    rows = split_product(weight, inputs, bias, chosen)
+    return sum_splits(rows, None if residual is None else residual.contiguous())
+
+
+def split_product(weight: PackedCodes, inputs: Tensor, bias: Tensor | None, kernel: ProductKernel) -> SplitRows:
+    """Multiplies inputs [rows, in], as `multiply` does through a kernel with tiles, and leaves the sum to the next
+    kernel."""
+    tile, split_count = _plan(weight, inputs, kernel)
+    return SplitRows(multiply_tiles(weight, _ordered(weight, inputs), split_count, tile), bias, inputs.dtype)
+
+
+def gated_product(weight: PackedCodes, inputs: Tensor, activation: str, kernel: ProductKernel) -> Tensor:
+    """Multiplies inputs [rows, in] with gates before factors, activates the gates and multiplies both, all in one
+    launch where the inputs of the weight are not split. Returns [rows, out / 2], the bits of the product and
+    `gate_rows`."""
+    tile, split_count = _plan(weight, inputs, kernel)
+    if split_count == 1:
+        return multiply_and_gate(weight, _ordered(weight, inputs), activation, tile)
+    return sum_and_gate(split_product(weight, inputs, None, kernel), activation)
+
+
+def _plan(weight: PackedCodes, inputs: Tensor, kernel: ProductKernel) -> tuple[Tile, int]:
+    """Returns the tile of a kernel, and the splits of the inputs."""
+    tiles = choose_tiles(inputs.device)
+    tile = _tile_of(kernel, tiles, inputs.dtype)
+    return tile, tiles.count_splits(weight.in_size, weight.out_size, tile, count_multiprocessors(inputs.device))
+
+
+def _ordered(weight: PackedCodes, inputs: Tensor) -> Tensor:
+    """Sorts inputs as the weight is."""
+    ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
+    return ordered.contiguous()
 
 
 def _tile_of(kernel: ProductKernel, tiles: TileChoice, dtype: torch.dtype) -> Tile:

@@ -1,4 +1,6 @@
-"""The sum of the splits of a product, with bias and residual."""
+"""Products whose inputs are split: rows that are sums of several, and their sums, with bias and residual."""
+
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -7,6 +9,41 @@ from torch import Tensor
 
 BLOCK = 256
 WARP_COUNT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRows:
+    """Rows that the next kernel sums as it reads them: in the order of splits, then the bias, rounded once."""
+
+    partials: Tensor
+    """Sums of each split, fp32 [splits, rows, size]."""
+    bias: Tensor | None
+    """Numbers that each row has besides [size]."""
+    dtype: torch.dtype
+    """Type that the sums are rounded to."""
+
+    @property
+    def split_count(self) -> int:
+        return self.partials.shape[0]
+
+    @property
+    def row_count(self) -> int:
+        return self.partials.shape[1]
+
+    @property
+    def size(self) -> int:
+        return self.partials.shape[2]
+
+
+@triton.jit
+def sum_of_splits(partials, bias, place, column, is_column, split_count, split_size, has_bias: tl.constexpr):
+    """Sums numbers in fp32. `place` are their places among those of a split, `column` those in `bias`."""
+    sums = tl.load(partials + place, mask=is_column, other=0.0)
+    for split in range(1, split_count):
+        sums += tl.load(partials + tl.cast(split, tl.int64) * split_size + place, mask=is_column, other=0.0)
+    if has_bias:
+        sums += tl.load(bias + column, mask=is_column, other=0.0).to(tl.float32)
+    return sums
 
 
 @triton.jit(do_not_specialize=["row_count", "split_count"])
@@ -23,36 +60,29 @@ def split_sum_kernel(
     block: tl.constexpr,
 ):
     """Sums `block` outputs of one row. Grid: rows, blocks of outputs."""
-    row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * block + tl.arange(0, block)
     is_column = columns < out_size
-    place = row * out_size + columns
-    sums = tl.zeros((block,), tl.float32)
-    for split in range(split_count):
-        offset = tl.cast(split, tl.int64) * row_count * out_size
-        sums += tl.load(partials + offset + place, mask=is_column, other=0.0)
-    if has_bias:
-        sums += tl.load(bias + columns, mask=is_column, other=0.0).to(tl.float32)
+    place = tl.program_id(0).to(tl.int64) * out_size + columns
+    split_size = tl.cast(row_count, tl.int64) * out_size
+    sums = sum_of_splits(partials, bias, place, columns, is_column, split_count, split_size, has_bias)
     if has_residual:
         sums += tl.load(residual + place, mask=is_column, other=0.0).to(tl.float32)
     tl.store(outputs + place, sums.to(outputs.dtype.element_ty), mask=is_column)
 
 
-def sum_splits(partials: Tensor, dtype: torch.dtype, bias: Tensor | None, residual: Tensor | None) -> Tensor:
-    """Sums partials fp32 [splits, rows, out] in the order of splits, adds bias [out], then residual [rows, out], and
-    rounds once. Returns [rows, out] of `dtype`."""
-    split_count, row_count, out_size = partials.shape
-    outputs = torch.empty((row_count, out_size), dtype=dtype, device=partials.device)
-    grid = (row_count, triton.cdiv(out_size, BLOCK))
+def sum_splits(rows: SplitRows, residual: Tensor | None) -> Tensor:
+    """Sums rows, adds contiguous `residual` [rows, size] last, and rounds once. Returns [rows, size]."""
+    outputs = torch.empty((rows.row_count, rows.size), dtype=rows.dtype, device=rows.partials.device)
+    grid = (rows.row_count, triton.cdiv(rows.size, BLOCK))
     split_sum_kernel[grid](
-        partials,
-        partials if bias is None else bias,
-        partials if residual is None else residual,
+        rows.partials,
+        rows.partials if rows.bias is None else rows.bias,
+        rows.partials if residual is None else residual,
         outputs,
-        row_count,
-        out_size,
-        split_count,
-        has_bias=bias is not None,
+        rows.row_count,
+        rows.size,
+        rows.split_count,
+        has_bias=rows.bias is not None,
         has_residual=residual is not None,
         block=BLOCK,
         num_warps=WARP_COUNT,

@@ -37,8 +37,8 @@ class TileChoice:
     wide: Tile = Tile(64, 128, 4, 3)
     max_narrow_rows: int = 16
     max_middle_rows: int = 32
-    wanted_programs: int = 2
-    """Programs of a multiprocessor below which inputs are split."""
+    wanted_programs: float = 1.5
+    """Programs of a multiprocessor below which inputs are split: the largest weights of a layer are then whole."""
 
     def count_splits(self, in_size: int, out_size: int, tile: Tile, multiprocessors: int) -> int:
         """Counts the splits of the inputs of a weight. It depends on no row, so that none changes another's bits."""

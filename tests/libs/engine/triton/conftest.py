@@ -11,11 +11,13 @@ from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py", "test_variants.py"]
-ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_tokens.py"]
+ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_split_rows.py", "test_tokens.py"]
 """Tests of the interpreter and of a GPU."""
+HAVE_DEVICES = ["test_split_rows.py", "test_tokens.py"]
+"""Tests that take their tensors to the device themselves."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]
 INTERPRETED = ["attention/test_attention_bounds.py", "test_bounds.py", "test_contests.py", "test_five_services.py"]
-INTERPRETED += ["test_current_device_everywhere.py", "test_replayed_decodes.py", "test_waits.py"]
+INTERPRETED += ["test_current_device_everywhere.py", "test_launches.py", "test_replayed_decodes.py", "test_waits.py"]
 collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED if HAS_GPU else [*INTERPRETED, *ANYWHERE, "attention"]
 
 
@@ -43,7 +45,7 @@ def mark_for_gpu(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def _on_the_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the launchers that a test imports take its tensors to the GPU."""
-    if HAS_GPU and request.path.name in (*ANYWHERE, *ATTENTION) and request.path.name != "test_tokens.py":
+    if HAS_GPU and request.path.name in (*ANYWHERE, *ATTENTION) and request.path.name not in HAVE_DEVICES:
         for name in LAUNCHERS:
             if hasattr(request.module, name):
                 monkeypatch.setattr(request.module, name, launched_on(DEVICE, getattr(request.module, name)))

@@ -61,7 +61,7 @@ def test_programs_do_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("columns < out_size", "columns <= out_size"),
+        ("is_column = columns < out_size", "is_column = columns <= out_size"),
         ("rows < row_count", "rows <= row_count"),
         ("lanes < in_size", "lanes < in_size - 1"),
     ],

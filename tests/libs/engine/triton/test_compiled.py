@@ -3,6 +3,7 @@ uses the instructions that it was written for."""
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.libs.engine.triton.compilation import Compiled, compile_for, find_loo
 from triton.compiler.errors import CompilationError
 
 from headrace.engine.triton import dequantization, gated_activation, residual_norm, split_sum
-from headrace.engine.triton.attention import attention_sum, decode_attention, prefill_attention, rotary_store
+from headrace.engine.triton.attention import decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
 from headrace.engine.triton.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS
 from headrace.engine.triton.quantized_matmul import quantized_matmul_kernel
@@ -26,7 +27,7 @@ PRODUCT = {
     "words": "*i32",
     "scales": "*fp32",
     "zeros": "*u8",
-    "partials": "*fp32",
+    "outputs": "*fp32",
     "row_count": "i32",
     "in_size": "i32",
     "out_size": "i32",
@@ -62,12 +63,20 @@ def choice_for(capability: int) -> TileChoice:
 
 
 def compile_tile(
-    capability: int, kind: str, tile: Tile, bits: int, group_planes: int = BLOCK_PLANES, *, has_padding: bool = False
+    capability: int,
+    kind: str,
+    tile: Tile,
+    bits: int,
+    group_planes: int = BLOCK_PLANES,
+    *,
+    has_padding: bool = False,
+    activation: str | None = None,
 ) -> Compiled:
-    weight = {"bits": bits, "group_size": group_planes * PLANE_INPUTS, "group_planes": group_planes}
+    weight: dict[str, Any] = {"bits": bits, "group_size": group_planes * PLANE_INPUTS, "group_planes": group_planes}
     constants = weight | PLANES | {"block_rows": tile.row_count, "block_out": tile.out_count}
     types = {"inputs": f"*{kind}", **PRODUCT}
-    constants |= {"has_padding": has_padding}
+    types["outputs"] = f"*{kind}" if activation else "*fp32"
+    constants |= {"has_padding": has_padding, "activation": activation}
     return compile_for(capability, quantized_matmul_kernel, types, constants, tile.warp_count, tile.stage_count)
 
 
@@ -92,12 +101,14 @@ def test_tiles_use_tensor_cores_and_copy_ahead(capability: int, name: str) -> No
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @TILES
 @pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("activation", [None, "silu"])
 def test_a_weight_takes_few_instructions_and_enough_bytes_are_on_their_way(
-    capability: int, name: str, bits: int
+    capability: int, name: str, bits: int, activation: str | None
 ) -> None:
     choice = choice_for(capability)
     tile: Tile = getattr(choice, name)
-    made = compile_tile(capability, "bf16", tile, bits)
+    made = compile_tile(capability, "bf16", tile, bits, activation=activation)
+    assert made.spilled_bytes == 0
     loop, weights = made.main_loop(), BLOCK_INPUTS * tile.out_count / made.thread_count
     assert sum(each.startswith("CALL") for each in loop) == 0, "what is called is not counted"
     assert len(loop) / weights <= MOST_INSTRUCTIONS[name, bits]
@@ -161,6 +172,11 @@ def test_decodes_use_tensor_cores_and_spill_nothing(capability: int, kind: str, 
     assert made.blocks_per_multiprocessor >= 2, (made.register_count, made.shared_bytes)
     assert made.has("mma.sync")
     assert made.has("ldmatrix")
+    # The last program of a text sees what the others wrote: it counts after a barrier, and reads around its own cache.
+    before, counts, after = made.ptx.partition("atom.global.gpu.acq_rel.add")
+    assert counts
+    assert "bar.sync" in before.rpartition("st.global")[2]
+    assert "ld.global.cg" in after
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -194,8 +210,9 @@ def is_refused(capability: int, kind: str) -> bool:
 
 
 def compile_decode(capability: int, kind: str, head_size: int, dtype: str = "bf16") -> Compiled:
-    types = {"decodes": "*i32", "splits": "*i32", "partials": "*fp32", "extremes": "*fp32", "sequence_count": "i32"}
-    constants = {"padded_share": decode_attention.MIN_SHARE}
+    types = dict.fromkeys(("decodes", "splits", "counters"), "*i32") | dict.fromkeys(("partials", "extremes"), "*fp32")
+    types |= {"outputs": f"*{dtype}", "sequence_count": "i32"}
+    constants = {"padded_share": decode_attention.MIN_SHARE, "sum_elements": decode_attention.SUM_ELEMENTS}
     kernel, warp_count = decode_attention.decode_attention_kernel, decode_attention.count_warps(head_size)
     types, constants = attention_types(kind, dtype) | types, attention_sizes(kind, head_size, dtype) | constants
     return compile_for(capability, kernel, types, constants, warp_count, decode_attention.STAGE_COUNT)
@@ -237,11 +254,21 @@ def attention_sizes(kind: str, head_size: int, dtype: str) -> dict[str, int | bo
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("kind", ["bf16", "i8", "fp8e4nv"])
-def test_stores_spill_nothing(capability: int, kind: str) -> None:
+@pytest.mark.parametrize("is_split", [False, True])
+def test_stores_spill_nothing(capability: int, kind: str, is_split: bool) -> None:
     types = dict.fromkeys(("norms", "cosines", "sines", "scales"), "*fp32")
     types |= {"positions": "*i32", "slots": "*i32", "projected": "*bf16", "queries": "*bf16", "states": f"*{kind}"}
-    types |= {"epsilon": "fp32", "slot_count": "i32"}
-    sizes = {"head_count": 32, "kv_head_count": 8, "head_size": 128, "padded_head": 128, "half": 64}
+    types |= {"epsilon": "fp32", "slot_count": "i32", "split_count": "i32", "bias": "*bf16"}
+    types["projected"] = "*fp32" if is_split else "*bf16"
+    sizes = {
+        "is_split": is_split,
+        "has_bias": is_split,
+        "head_count": 32,
+        "kv_head_count": 8,
+        "head_size": 128,
+        "padded_head": 128,
+        "half": 64,
+    }
     codes = {"has_norms": True, "largest_code": 0.0 if kind == "bf16" else 127.0, "is_integer": kind == "i8"}
     kernel, constants = rotary_store.rotary_store_kernel, sizes | codes
     if is_refused(capability, kind):
@@ -254,21 +281,20 @@ def test_stores_spill_nothing(capability: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-def test_kernels_of_rows_spill_nothing(capability: int) -> None:
-    norm = dict.fromkeys(("inputs", "residual", "weight", "outputs"), "*bf16") | {"epsilon": "fp32"}
+@pytest.mark.parametrize("is_split", [False, True])
+def test_kernels_of_rows_spill_nothing(capability: int, is_split: bool) -> None:
+    counts = {"row_count": "i32", "split_count": "i32"}
+    first = {"inputs": "*fp32" if is_split else "*bf16", "bias": "*bf16"}
+    chosen = {"is_split": is_split, "has_bias": is_split}
+    norm = first | counts | dict.fromkeys(("residual", "weight", "sums", "outputs"), "*bf16") | {"epsilon": "fp32"}
     for size in (2048, 4096, 8192):
-        constants = {"size": size, "padded_size": size, "has_residual": True}
-        made = compile_for(capability, residual_norm.residual_norm_kernel, norm, constants, residual_norm.WARP_COUNT)
+        sizes = {"size": size, "padded_size": size, **chosen}
+        made = compile_for(capability, residual_norm.residual_norm_kernel, norm, sizes, residual_norm.WARP_COUNT)
         assert made.spilled_bytes == 0
-    gate, kernel = {"inputs": "*bf16", "outputs": "*bf16", "size": "i32"}, gated_activation.gated_activation_kernel
+    gate, kernel = first | counts | {"outputs": "*bf16", "size": "i32"}, gated_activation.gated_activation_kernel
     for activation in ("silu", "gelu", "gelu_tanh", "relu"):
-        chosen = {"activation": activation, "block": gated_activation.BLOCK}
-        assert compile_for(capability, kernel, gate, chosen, gated_activation.WARP_COUNT).spilled_bytes == 0
-    total = {"partials": "*fp32", "extremes": "*fp32", "decodes": "*i32", "outputs": "*bf16"}
-    total |= {"head_count": "i32", "window": "i32"}
-    sizes = {"head_size": 128, "padded_head": 128, "split_tokens": SPLIT_TOKENS}
-    made = compile_for(capability, attention_sum.attention_sum_kernel, total, sizes, attention_sum.WARP_COUNT)
-    assert made.spilled_bytes == 0
+        constants: dict[str, Any] = {"activation": activation, "block": gated_activation.BLOCK, **chosen}
+        assert compile_for(capability, kernel, gate, constants, gated_activation.WARP_COUNT).spilled_bytes == 0
 
 
 def test_a_spill_is_seen() -> None:
@@ -280,7 +306,7 @@ def test_a_spill_is_seen() -> None:
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_dequantized_weight_spills_nothing(capability: int, bits: int) -> None:
-    left_out = ("partials", "row_count", "blocks_per_split")
+    left_out = ("row_count", "blocks_per_split")
     types = {name: kind for name, kind in PRODUCT.items() if name not in left_out} | {"outputs": "*bf16"}
     weight = {"bits": bits, "group_size": BLOCK_INPUTS, "group_planes": BLOCK_PLANES}
     constants = weight | PLANES | {"block_out": dequantization.BLOCK_OUT}

@@ -85,7 +85,8 @@ def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight_and_the_d
     counts = [USUAL.count_splits(*sizes, USUAL.narrow, 108) for sizes in ((4096, 4096), (65536, 64), (4096, 128256))]
     assert counts == [8, MAX_SPLITS, 1]
     assert USUAL.count_splits(4096, 28672, USUAL.narrow, 108) == 1
-    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 132) == 2
+    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 132) == 1
+    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 160) == 2
 
 
 @pytest.mark.parametrize("tiles", [USUAL, *CHOICES.values()])

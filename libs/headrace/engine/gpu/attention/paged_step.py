@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.step.step_arrays import StepArrays
+from headrace.engine.torch.attention.paged_attention import HeadShape
 from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS
 from headrace.engine.triton.attention.decode_work import DecodeWork, split_decodes
@@ -37,12 +38,13 @@ class PagedStep:
     """Programs of the other spans, see `blocks_of_rows` [programs, 2]."""
 
     @classmethod
-    def of(cls, arrays: StepArrays, block_size: int, share: int, device: torch.device) -> Self:
-        """Lays a step out for KV heads that `share` query heads have in common. One copy takes it to the device."""
+    def of(cls, arrays: StepArrays, block_size: int, heads: HeadShape, device: torch.device) -> Self:
+        """Lays a step out for attention with `heads`. One copy takes it to the device."""
         spans = arrays.spans.astype(np.int32)
         counts = spans[:, 1]
         decode_count = len(counts) if (counts == 1).all() else int(np.argmax(counts != 1))
         decodes, others = spans[:decode_count], spans[decode_count:]
+        share = heads.head_count // heads.kv_head_count
         table = [others[:, 0] - decode_count, others[:, 2], others[:, 1], others[:, 3]]
         parts = [
             arrays.positions.astype(np.int32),
@@ -51,9 +53,10 @@ class PagedStep:
             *split_decodes(decodes[:, 2] + 1, decodes[:, 3], SPLIT_TOKENS),
             np.stack(table, axis=1),
             np.array(blocks_of_rows(others[:, 1].tolist(), share), np.int32).reshape(-1, 2),
+            np.zeros(decode_count * heads.kv_head_count, np.int32),
         ]
-        positions, slots, tables, work, splits, rows, blocks = _copy_together(parts, device)
-        return cls(positions, slots, DecodeWork(tables, work, splits), rows, blocks)
+        positions, slots, tables, work, splits, rows, blocks, counters = _copy_together(parts, device)
+        return cls(positions, slots, DecodeWork(tables, work, splits, counters), rows, blocks)
 
     @property
     def decode_count(self) -> int:

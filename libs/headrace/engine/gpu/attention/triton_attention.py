@@ -13,6 +13,7 @@ from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.decode_attention import attend_decodes
 from headrace.engine.triton.attention.prefill_attention import attend_spans
 from headrace.engine.triton.attention.rotary_store import RotaryHeads, rotate_and_store
+from headrace.engine.triton.split_sum import SplitRows
 
 
 class TritonAttention:
@@ -46,9 +47,18 @@ class TritonAttention:
         """Has the tokens of a step attend next whose integers are on the device already."""
         self._step = step
 
+    @property
+    def kv_head_count(self) -> int:
+        """Key and value heads of a layer."""
+        return self._heads.kv_head_count
+
     def attend(self, layer: int, projected: Tensor) -> Tensor:
+        return self.attend_rows(layer, projected.contiguous())
+
+    def attend_rows(self, layer: int, projected: Tensor | SplitRows) -> Tensor:
+        """Attends as `attend` does, with rows that may still have to be summed."""
         pages, step, rule = self._states.layers[layer], self._step, self._rules[layer]
-        queries = rotate_and_store(projected.contiguous(), self._rotary[layer], pages, step.positions, step.slots)
+        queries = rotate_and_store(projected, self._rotary[layer], pages, step.positions, step.slots)
         outputs = []
         if step.decode_count:
             decodes = queries[: step.decode_count]
@@ -68,8 +78,7 @@ class TritonAttention:
         self._states.allocate()
 
     def _lay_out(self, arrays: StepArrays) -> PagedStep:
-        share = self._heads.head_count // self._heads.kv_head_count
-        return PagedStep.of(arrays, self._states.block_size, share, self._device)
+        return PagedStep.of(arrays, self._states.block_size, self._heads, self._device)
 
 
 def _rotary_heads(heads: HeadShape, layers: Sequence[LayerAttention], device: torch.device) -> list[RotaryHeads]:

@@ -51,8 +51,11 @@ class DecodeGraphs:
     def capture(self) -> None:
         """Captures a step of each size, over the KV cache as it lies now."""
         self._logits = torch.zeros((self._sizes[0], self._model.vocabulary_size), device=self._device)
+        attention = self._attention
         for size in self._sizes:
-            decodes = StaticDecodes(size, self._max_block_count, self._attention.block_size, self._device)
+            decodes = StaticDecodes(
+                size, self._max_block_count, attention.block_size, attention.kv_head_count, self._device
+            )
             decodes.fill(NO_STEP)
             self._decodes.insert(0, decodes)
             self._replays.insert(0, self._capture.capture(self._computation(decodes)))

@@ -20,7 +20,9 @@ class StaticDecodes:
     """Decodes of up to `row_count` sequences of up to `max_block_count` blocks each. Rows without a sequence read
     nothing, write nothing to the KV cache, and have logits that mean nothing."""
 
-    def __init__(self, row_count: int, max_block_count: int, block_size: int, device: torch.device) -> None:
+    def __init__(
+        self, row_count: int, max_block_count: int, block_size: int, kv_head_count: int, device: torch.device
+    ) -> None:
         self.row_count = row_count
         self._block_size = block_size
         self._max_split_count = min(MAX_SPLITS, row_count * -(-max_block_count * block_size // SPLIT_TOKENS))
@@ -31,7 +33,8 @@ class StaticDecodes:
         self._integers = torch.zeros(starts[-1] + block_room, dtype=torch.int32, device=device)
         token_ids, positions, slots, decodes, splits = (self._integers[place] for place in self._places)
         # Block numbers follow the splits there are, so that one copy of what is used takes both to the device.
-        work = DecodeWork(self._integers, decodes.view(-1, 3), splits.view(-1, 2))
+        counters = torch.zeros(row_count * kv_head_count, dtype=torch.int32, device=device)
+        work = DecodeWork(self._integers, decodes.view(-1, 3), splits.view(-1, 2), counters)
         nothing = self._integers[:0]
         self.attended = PagedStep(positions, slots, work, nothing, nothing)
         self.step = StepTensors(token_ids, torch.arange(row_count, device=device))
@@ -39,7 +42,9 @@ class StaticDecodes:
     def takes(self, arrays: StepArrays) -> bool:
         """Whether there is room for a step of decodes alone."""
         splits = -(-(arrays.positions + 1) // SPLIT_TOKENS)
-        return arrays.token_count <= self.row_count and int(splits.sum()) <= self._max_split_count
+        # A row without a sequence has a split, too.
+        padding = self.row_count - arrays.token_count
+        return padding >= 0 and int(splits.sum()) + padding <= self._max_split_count
 
     def fill(self, arrays: StepArrays) -> None:
         """Lays out a step that it takes, in one copy."""

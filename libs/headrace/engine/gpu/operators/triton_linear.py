@@ -2,10 +2,18 @@
 
 from torch import Tensor
 
+from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.triton.kernel_registry import max_tiled_rows
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import choose_kernel, multiply
+from headrace.engine.triton.quantized_product import (
+    ProductKernel,
+    choose_kernel,
+    gated_product,
+    multiply,
+    split_product,
+)
+from headrace.engine.triton.split_sum import SplitRows
 from headrace.engine.triton.tile_choice import choose_tiles
 
 
@@ -20,12 +28,28 @@ class TritonLinear:
         self._max_tiled_rows = max_tiled_rows(weight.codes.device)
         self._tiles = choose_tiles(weight.codes.device)
 
+    @property
+    def has_bias(self) -> bool:
+        return self._bias is not None
+
     def __call__(self, inputs: Tensor) -> Tensor:
-        return self._multiply(inputs, None)
+        return multiply(self._weight, inputs, self._bias, None, self._kernel(len(inputs)))
 
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self._multiply(inputs, residual)
+        return multiply(self._weight, inputs, self._bias, residual, self._kernel(len(inputs)))
 
-    def _multiply(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
-        kernel = choose_kernel(len(inputs), self._max_tiled_rows, self._tiles)
-        return multiply(self._weight, inputs, self._bias, residual, kernel)
+    def is_tiled(self, row_count: int) -> bool:
+        """Whether the product of so many rows reads packed codes, and so can leave its sums to others."""
+        return row_count > 0 and self._kernel(row_count) is not ProductKernel.DEQUANTIZED
+
+    def split(self, inputs: Tensor) -> SplitRows:
+        """Returns the product of as many rows as are tiled, with its sums left to the next kernel."""
+        return split_product(self._weight, inputs, self._bias, self._kernel(len(inputs)))
+
+    def gated(self, inputs: Tensor, activation: Activation) -> Tensor:
+        """Returns the product of as many rows as are tiled, without bias, its first half activated times the second:
+        [rows, out / 2]."""
+        return gated_product(self._weight, inputs, activation, self._kernel(len(inputs)))
+
+    def _kernel(self, row_count: int) -> ProductKernel:
+        return choose_kernel(row_count, self._max_tiled_rows, self._tiles)

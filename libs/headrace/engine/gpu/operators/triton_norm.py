@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from headrace.engine.triton.residual_norm import normalize
+from headrace.engine.triton.residual_norm import add_and_normalize, normalize
+from headrace.engine.triton.split_sum import SplitRows
 
 
 class TritonNorm:
@@ -14,3 +15,7 @@ class TritonNorm:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return normalize(inputs.contiguous(), self._weight, self._epsilon)
+
+    def add(self, rows: SplitRows, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds rows to `residual` [rows, size]. Returns the sums and the normalized sums."""
+        return add_and_normalize(rows, residual.contiguous(), self._weight, self._epsilon)

@@ -1,6 +1,6 @@
 """Implementations that a decoder on torch computes with, as one value that its loader and its runner take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,13 @@ from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.attention_plan import AttentionPlan
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
+from headrace.engine.torch.decoder.joined_layers import JoinedLayers
 from headrace.engine.torch.operators.operators import Operators
+
+
+def one_by_one(_: Sequence[DecoderLayer]) -> None:
+    """Joins no layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Backend:
     graphs: Callable[[Decoder, PagedAttention, int], StepGraphs | None]
     """Builds what replays steps of a decoder, for contexts of up to so many tokens, where the settings allow it and the
     model can be replayed. Raises ConfigError if they ask for it and it cannot."""
+    join: Callable[[Sequence[DecoderLayer]], JoinedLayers | None] = one_by_one
+    """Joins the layers of a decoder, where the device computes them faster together."""
 
 
 def without_graphs(_: Decoder, __: PagedAttention, ___: int) -> None:

@@ -15,6 +15,7 @@ from headrace.engine.torch.decoder.adapted_layer import adapted
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
 from headrace.engine.torch.decoder.decoder_part import WHOLE, DecoderPart
 from headrace.engine.torch.decoder.decoder_reader import DecoderReader
+from headrace.engine.torch.decoder.joined_layers import JoinedLayers
 from headrace.engine.torch.decoder.step_tensors import StepTensors
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
@@ -43,6 +44,7 @@ class Decoder:
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
+        self._joined: JoinedLayers | None = None
         self._norm = self._reader.norm("model.norm") if part.ends else None
         self._head = self._reader.head(self._embedding, part.head_rows) if scores else None
         self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
@@ -82,19 +84,30 @@ class Decoder:
     def replace_layers(self, layers: Sequence[DecoderLayer]) -> None:
         """Replaces the layers, for example with observed versions of the same ones."""
         self._layers = list(layers)
+        self._joined = None
+
+    def join(self, joined: JoinedLayers | None) -> None:
+        """Has the layers computed together in each step that `joined` takes and that has no adapters."""
+        self._joined = joined
 
     def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
         """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
         states [rows, hidden]; a part that does not end returns the hidden states [tokens, hidden]. Expects
         `attention.begin` to have run for the step, and fills its cache for all tokens."""
         hidden = self._embed(step.token_ids) if step.hidden is None else step.hidden
-        for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
-            hidden = layer(hidden, attention)
+        hidden = self._run_layers(hidden, step, attention)
         if self._norm is None:
             return hidden
         wanted = hidden.index_select(0, step.logit_rows)
         normalized = self._norm(wanted) if len(wanted) else wanted
         return normalized.float() if self._head is None else self._score(self._head, normalized)
+
+    def _run_layers(self, hidden: Tensor, step: StepTensors, attention: PagedAttention) -> Tensor:
+        if self._joined is not None and step.adapters is None and self._joined.takes(hidden, attention):
+            return self._joined(hidden, attention)
+        for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
+            hidden = layer(hidden, attention)
+        return hidden
 
     def _embed(self, token_ids: Tensor) -> Tensor:
         hidden = functional.embedding(token_ids, self._embedding)

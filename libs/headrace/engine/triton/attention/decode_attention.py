@@ -6,17 +6,55 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
-from headrace.engine.triton.attention.attention_sum import sum_attention
-from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, add_split, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 STAGE_COUNT = 2
 MIN_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
+SUM_ELEMENTS = 64
+"""Elements of heads that are summed over splits at a time: more would take registers that attention needs."""
 MAX_PROGRAMS = 1024
 """Programs that fill a GPU: some eight for each of the 108 to 144 multiprocessors of sm_80, sm_89 and sm_90. Where
 there are more splits, each program computes several."""
+
+
+@triton.jit
+def sum_text(
+    partials,
+    extremes,
+    outputs,
+    first_row,
+    row_step,
+    begin,
+    end,
+    heads,
+    is_head,
+    head_size: tl.constexpr,
+    padded_share: tl.constexpr,
+    sum_elements: tl.constexpr,
+):
+    """Sums splits `begin` to `end` of one text in order, and writes the quotient, some elements of the heads at a time.
+    Split 0 has its heads from `first_row` on, the next one `row_step` further."""
+    for start in range(0, head_size, sum_elements):
+        elements = start + tl.arange(0, sum_elements)
+        is_summed = is_head[:, None] & (elements < head_size)[None, :]
+        largest = tl.full((padded_share,), float("-inf"), tl.float32)
+        total = tl.zeros((padded_share,), tl.float32)
+        sums = tl.zeros((padded_share, sum_elements), tl.float32)
+        for split in range(begin, end):
+            rows = first_row + tl.cast(split, tl.int64) * row_step + heads
+            # What other programs have written is not in this multiprocessor's cache, or is stale there.
+            own_largest = tl.load(extremes + rows * 2, mask=is_head, other=float("-inf"), cache_modifier=".cg")
+            own_total = tl.load(extremes + rows * 2 + 1, mask=is_head, other=0.0, cache_modifier=".cg")
+            places = rows[:, None] * head_size + elements[None, :]
+            own = tl.load(partials + places, mask=is_summed, other=0.0, cache_modifier=".cg")
+            largest, total, sums = add_split(largest, total, sums, own_largest, own_total, own)
+        # The row of no text has no sum.
+        numbers = sums / tl.where(total > 0, total, 1.0)[:, None]
+        places = heads[:, None] * head_size + elements[None, :]
+        tl.store(outputs + places, numbers.to(outputs.dtype.element_ty), mask=is_summed)
 
 
 @triton.jit(do_not_specialize=["sequence_count"])
@@ -27,8 +65,10 @@ def decode_attention_kernel(
     tables,
     decodes,
     splits,
+    counters,
     partials,
     extremes,
+    outputs,
     scale,
     window,
     soft_cap,
@@ -42,9 +82,11 @@ def decode_attention_kernel(
     has_scales: tl.constexpr,
     has_cap: tl.constexpr,
     split_tokens: tl.constexpr,
+    sum_elements: tl.constexpr,
     tile: tl.constexpr,
 ):
-    """Attends with the query heads of one KV head to one split after another. Grid: programs, KV heads."""
+    """Attends with the query heads of one KV head to one split after another. The program that is the last to finish a
+    split of a text sums them all. Grid: programs, KV heads."""
     kv_head, kv_head_count = tl.program_id(1).to(tl.int64), tl.num_programs(1)
     heads, elements = tl.arange(0, padded_share), tl.arange(0, padded_head)
     is_head = heads < share
@@ -57,9 +99,11 @@ def decode_attention_kernel(
         first_seen = tl.maximum(length - window, 0)
         begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
         end = tl.minimum((split + 1) * split_tokens, length)
-        # What lies before the window is not summed either.
-        if begin < end:
-            query_rows = (sequence * kv_head_count + kv_head) * share + heads
+        first_split, split_count = first_seen // split_tokens, tl.cdiv(length, split_tokens)
+        # What lies before the window is not summed either. A text without tokens has a sum of 0.
+        if (begin < end) | (length == 0):
+            pair = sequence * kv_head_count + kv_head
+            query_rows = pair * share + heads
             query = tl.load(queries + query_rows[:, None] * head_size + elements[None, :], mask=is_query, other=0.0)
             largest = tl.full((padded_share,), float("-inf"), tl.float32)
             total = tl.zeros((padded_share,), tl.float32)
@@ -92,6 +136,28 @@ def decode_attention_kernel(
             tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
             tl.store(extremes + rows * 2, largest, mask=is_head)
             tl.store(extremes + rows * 2 + 1, total, mask=is_head)
+            # All of the program's stores come before its count, and that before what the last one loads.
+            tl.debug_barrier()
+            done = tl.atomic_add(counters + pair, 1, sem="acq_rel") + 1
+            if done == tl.maximum(split_count - first_split, 1):
+                tl.store(counters + pair, 0)
+                step = kv_head_count * share
+                first_row = (tl.cast(place, tl.int64) - split) * step + kv_head * share
+                output = outputs + pair * share * head_size
+                sum_text(
+                    partials,
+                    extremes,
+                    output,
+                    first_row,
+                    step,
+                    first_split,
+                    tl.maximum(split_count, 1),
+                    heads,
+                    is_head,
+                    head_size,
+                    padded_share,
+                    sum_elements,
+                )
 
 
 def count_warps(head_size: int) -> int:
@@ -112,6 +178,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
     share, split_count = head_count // kv_head_count, len(work.splits)
     partials = torch.empty((split_count, head_count, head_size), device=queries.device)
     extremes = torch.empty((split_count, head_count, 2), device=queries.device)
+    outputs = torch.empty_like(queries)
     program_count = min(split_count, triton.cdiv(MAX_PROGRAMS, kv_head_count))
     decode_attention_kernel[(program_count, kv_head_count)](
         queries,
@@ -120,8 +187,10 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
         work.tables,
         work.decodes,
         work.splits,
+        work.counters,
         partials,
         extremes,
+        outputs,
         rule.scale,
         rule.token_count,
         rule.soft_cap or 1.0,
@@ -135,8 +204,9 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
         split_tokens=SPLIT_TOKENS,
+        sum_elements=min(SUM_ELEMENTS, padded(head_size)),
         tile=tile_of(head_size, queries.dtype),
         num_warps=count_warps(head_size),
         num_stages=STAGE_COUNT,
     )
-    return sum_attention(partials, extremes, work.decodes, rule.token_count, queries.dtype)
+    return outputs

@@ -21,11 +21,14 @@ class DecodeWork:
     splits: Tensor
     """Sequence of each split, and its index among those of its text, int32 [splits, 2]. There may be more room than
     splits."""
+    counters: Tensor
+    """Zeros int32 [sequences x kv heads or more]: splits that are done while a kernel runs. It leaves zeros."""
 
 
 def split_decodes(lengths: Integers, first_blocks: Integers, split_tokens: int) -> tuple[Integers, Integers]:
-    """Lists decodes and splits, see `DecodeWork`, of texts of so many tokens, both int32 [sequences]."""
-    counts = -(-lengths // split_tokens)
+    """Lists decodes and splits, see `DecodeWork`, of texts of so many tokens, both int32 [sequences]. A text without
+    tokens has a split without tokens."""
+    counts = np.maximum(-(-lengths // split_tokens), 1)
     ends = np.cumsum(counts, dtype=np.int32)
     decodes = np.zeros((len(lengths) + 1, 3), np.int32)
     decodes[:-1, 0], decodes[:-1, 1], decodes[1:, 2] = lengths, first_blocks, ends

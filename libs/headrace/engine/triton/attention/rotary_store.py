@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.kv_pages import KvPages
+from headrace.engine.triton.split_sum import SplitRows, sum_of_splits
 
 WARP_COUNT = 1
 MAX_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
@@ -27,9 +28,10 @@ class RotaryHeads:
     epsilon: float = 0.0
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["split_count"])
 def rotary_store_kernel(
     projected,
+    bias,
     norms,
     cosines,
     sines,
@@ -40,11 +42,14 @@ def rotary_store_kernel(
     scales,
     epsilon,
     slot_count,
+    split_count,
     head_count: tl.constexpr,
     kv_head_count: tl.constexpr,
     head_size: tl.constexpr,
     padded_head: tl.constexpr,
     half: tl.constexpr,
+    is_split: tl.constexpr,
+    has_bias: tl.constexpr,
     has_norms: tl.constexpr,
     largest_code: tl.constexpr,
     is_integer: tl.constexpr,
@@ -55,19 +60,30 @@ def rotary_store_kernel(
     is_element = elements < head_size
     # Values are neither normalized nor turned.
     changed_size = tl.where(head < head_count + kv_head_count, head_size, 0)
-    row = (token * (head_count + 2 * kv_head_count) + head) * head_size
+    row_size: tl.constexpr = (head_count + 2 * kv_head_count) * head_size
+    column = head * head_size
     is_turned = elements < tl.minimum(changed_size, 2 * half)
     is_first = elements < half
     partners = tl.where(is_turned, tl.where(is_first, elements + half, elements - half), elements)
-    numbers = tl.load(projected + row + elements, mask=is_element, other=0.0).to(tl.float32)
-    others = tl.load(projected + row + partners, mask=is_element, other=0.0).to(tl.float32)
+    own, other = column + elements, column + partners
+    row = token * row_size
+    if is_split:
+        split_size = tl.num_programs(0).to(tl.int64) * row_size
+        numbers = sum_of_splits(projected, bias, row + own, own, is_element, split_count, split_size, has_bias)
+        others = sum_of_splits(projected, bias, row + other, other, is_element, split_count, split_size, has_bias)
+        # Rounded as if they had been written.
+        numbers = numbers.to(queries.dtype.element_ty).to(tl.float32)
+        others = others.to(queries.dtype.element_ty).to(tl.float32)
+    else:
+        numbers = tl.load(projected + row + own, mask=is_element, other=0.0).to(tl.float32)
+        others = tl.load(projected + row + other, mask=is_element, other=0.0).to(tl.float32)
     if has_norms:
-        own = norms + (head >= head_count).to(tl.int32) * head_size
+        weights = norms + (head >= head_count).to(tl.int32) * head_size
         is_normed = elements < changed_size
         factor = 1 / tl.sqrt(tl.sum(numbers * numbers, axis=0) / head_size + epsilon)
         factor = tl.where(is_normed, factor, 1.0)
-        numbers = numbers * factor * tl.load(own + elements, mask=is_normed, other=1.0)
-        others = others * factor * tl.load(own + partners, mask=is_normed, other=1.0)
+        numbers = numbers * factor * tl.load(weights + elements, mask=is_normed, other=1.0)
+        others = others * factor * tl.load(weights + partners, mask=is_normed, other=1.0)
     angles = tl.load(positions + token).to(tl.int64) * half + tl.where(is_first, elements, elements - half)
     cosine = tl.load(cosines + angles, mask=is_turned, other=1.0)
     sine = tl.load(sines + angles, mask=is_turned, other=0.0)
@@ -91,20 +107,33 @@ def rotary_store_kernel(
         tl.store(states + place * head_size + elements, kept.to(states.dtype.element_ty), mask=is_element & is_kept)
 
 
-def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, positions: Tensor, slots: Tensor) -> Tensor:
+def rotate_and_store(
+    projected: Tensor | SplitRows,
+    heads: RotaryHeads,
+    pages: KvPages,
+    positions: Tensor,
+    slots: Tensor,
+) -> Tensor:
     """Turns contiguous `projected` [tokens, (query, key and value heads) x head] by `positions` int32 [tokens]
     (RoFormer, Su et al., 2021, pairing the halves of the leading elements), after their norms. Stores keys and values
     at `slots` int32 [tokens], those of a negative slot nowhere, and returns the queries [tokens, heads, head] in the
     type of `projected`.
 
-    All is computed in fp32 and rounded once. Codes have one scale for each token and head, which gives the largest
-    element the largest code.
+    Split rows are summed and rounded first. The rest is computed in fp32 and rounded once. Codes have one scale for
+    each token and head, which gives the largest element the largest code.
     """
     _, kv_head_count, block_count, block_size, head_size = pages.states.shape
-    dtype = pages.states.dtype
-    queries = torch.empty((len(projected), heads.head_count, head_size), dtype=projected.dtype, device=projected.device)
-    rotary_store_kernel[(len(projected), heads.head_count + 2 * kv_head_count)](
-        projected,
+    rows, bias, split_count = (
+        (projected, None, 0)
+        if isinstance(projected, Tensor)
+        else (projected.partials, projected.bias, projected.split_count)
+    )
+    row_count = rows.shape[-2]
+    queries = torch.empty((row_count, heads.head_count, head_size), dtype=projected.dtype, device=rows.device)
+    kept = pages.states.dtype
+    rotary_store_kernel[(row_count, heads.head_count + 2 * kv_head_count)](
+        rows,
+        rows if bias is None else bias,
         heads.cosines if heads.norms is None else heads.norms,
         heads.cosines,
         heads.sines,
@@ -115,14 +144,17 @@ def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, posi
         heads.cosines if pages.scales is None else pages.scales,
         heads.epsilon,
         block_count * block_size,
+        split_count,
         head_count=heads.head_count,
         kv_head_count=kv_head_count,
         head_size=head_size,
         padded_head=triton.next_power_of_2(head_size),
         half=heads.cosines.shape[1],
+        is_split=split_count > 0,
+        has_bias=bias is not None,
         has_norms=heads.norms is not None,
-        largest_code=0.0 if pages.scales is None else MAX_CODES[dtype],
-        is_integer=dtype == torch.int8,
+        largest_code=0.0 if pages.scales is None else MAX_CODES[kept],
+        is_integer=kept == torch.int8,
         num_warps=WARP_COUNT,
     )
     return queries

@@ -53,7 +53,10 @@ class RandomPages:
         chosen = texts or range(len(self.lengths))
         counts = np.array(lengths or [self.lengths[text] for text in chosen], np.int32)
         firsts = np.array([self.first_blocks[text] for text in chosen], np.int32)
-        return DecodeWork(self.tables, *map(torch.from_numpy, split_decodes(counts, firsts, SPLIT_TOKENS)))
+        numbers = map(torch.from_numpy, split_decodes(counts, firsts, SPLIT_TOKENS))
+        return DecodeWork(
+            self.tables, *numbers, torch.zeros(len(counts) * self.pages.states.shape[1], dtype=torch.int32)
+        )
 
 
 def make_pages(lengths: tuple[int, ...], kv_head_count: int, head_size: int, kind: torch.dtype) -> RandomPages:

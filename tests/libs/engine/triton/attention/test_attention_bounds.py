@@ -13,16 +13,18 @@ from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs
 from torch import Tensor
 
-from headrace.engine.triton import residual_norm
+from headrace.engine.triton import gated_activation, residual_norm
 from headrace.engine.triton.attention import decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
+from headrace.engine.triton.split_sum import SplitRows
 
 # Planted mistakes make numbers of no numbers; they are to be seen in what comes out.
-pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value", "ignore:All-NaN slice")
 LENGTHS = (37, 20)
 RULE = AttentionRule(0.25, window=21)
+LONG_RULE = AttentionRule(0.25, window=290)
 Kernel = Callable[[ModuleType], Tensor]
 
 
@@ -31,10 +33,11 @@ def integers(*rows: object) -> Tensor:
 
 
 def decode(module: ModuleType) -> Tensor:
-    made = make_pages(LENGTHS, 2, 24, torch.float32)
+    """Attends to a text of one split and to one of two, of which the window hides a part."""
+    made = make_pages((20, 300), 2, 24, torch.float32)
     work = made.work()
-    guarded = DecodeWork(guard(made.tables), guard(work.decodes), guard(work.splits))
-    return module.attend_decodes(guard(make_queries(2, 6, 24)), KvPages(guard(made.pages.states)), guarded, RULE)
+    guarded = DecodeWork(guard(made.tables), guard(work.decodes), guard(work.splits), guard(work.counters))
+    return module.attend_decodes(guard(make_queries(2, 6, 24)), KvPages(guard(made.pages.states)), guarded, LONG_RULE)
 
 
 def prefill(module: ModuleType) -> Tensor:
@@ -61,8 +64,23 @@ def norm(module: ModuleType) -> Tensor:
     return module.normalize(guard(make_inputs(3, 70)), guard(make_inputs(1, 70)), 1e-5)
 
 
+def added_norm(module: ModuleType) -> Tensor:
+    """Returns sums and what they are normalized to, as one row of numbers."""
+    partials = guard(torch.stack([make_inputs(3, 70), make_inputs(4, 70)[:3]]))
+    rows = SplitRows(partials, guard(make_inputs(5, 70)[0]), torch.float32)
+    found = module.add_and_normalize(rows, guard(make_inputs(6, 70)[:3]), guard(make_inputs(1, 70)), 1e-5)
+    return torch.cat([each.flatten() for each in found])
+
+
+def gate(module: ModuleType) -> Tensor:
+    rows = SplitRows(guard(make_inputs(6, 2 * 70).view(2, 3, 140)), guard(make_inputs(1, 140)), torch.float32)
+    return module.sum_and_gate(rows, "relu")
+
+
 MODULES = {"decode": decode_attention, "prefill": prefill_attention, "store": rotary_store, "norm": residual_norm}
+MODULES |= {"added norm": residual_norm, "gate": gated_activation}
 RUNS: dict[str, Kernel] = {"decode": decode, "prefill": prefill, "store": store, "norm": norm}
+RUNS |= {"added norm": added_norm, "gate": gate}
 
 
 def check_bounds(name: str, module: ModuleType, patch: pytest.MonkeyPatch) -> None:
@@ -120,6 +138,11 @@ def test_programs_do_not_race(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         ("store", "is_element = elements < head_size", "is_element = elements <= head_size"),
         ("store", "elements + half", "elements + half + 1"),
         ("norm", "is_place = places < size", "is_place = places <= size"),
+        ("added norm", "is_place = places < size", "is_place = places <= size"),
+        ("decode", "split in range(begin, end)", "split in range(begin, end - 1)"),
+        ("decode", "split_count - first_split, 1)", "split_count - first_split, 1) + 1"),
+        ("gate", "place + size, places + size", "place + size + 1, places + size"),
+        ("gate", "is_place = places < size", "is_place = places <= size"),
     ],
 )
 def test_a_planted_off_by_one_is_seen(
@@ -133,7 +156,7 @@ def test_a_planted_off_by_one_is_seen(
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
-        ("decode", "partials + rows[:, None]", "partials + (rows % (2 * share))[:, None]"),
+        ("decode", "outputs + pair * share", "outputs + kv_head * share"),
         ("prefill", "outputs + query_places", "outputs + query_places % (8 * head_size)"),
         ("store", "query = (token * head_count", "query = (0 * head_count"),
         ("norm", "tl.store(outputs + row", "tl.store(outputs + places"),

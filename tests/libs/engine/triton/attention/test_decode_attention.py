@@ -67,9 +67,22 @@ def test_a_row_of_no_text_is_zero_and_room_for_more_splits_is_not_read() -> None
     """Rows and splits that a captured step has too many of."""
     rule, made = AttentionRule(0.25), make_pages((20, 40), 2, 16, torch.float32)
     queries = make_queries(2, 4, 16)
-    work = made.work()
-    decodes = torch.cat([work.decodes[:-1], torch.tensor([[0, 1 << 20, 2], [0, 0, 2]], dtype=torch.int32)])
-    roomy = DecodeWork(work.tables, decodes, torch.cat([work.splits, torch.full((3, 2), 1 << 20, dtype=torch.int32)]))
+    work = made.work(0, 1)
+    firsts = np.array([*made.first_blocks, 1 << 20], np.int32)
+    numbers, splits = split_decodes(np.array([20, 40, 0], np.int32), firsts, SPLIT_TOKENS)
+    assert splits.tolist() == [[0, 0], [1, 0], [2, 0]]
+    room = torch.full((3, 2), 1 << 20, dtype=torch.int32)
+    more = torch.cat([torch.from_numpy(splits), room])
+    roomy = DecodeWork(work.tables, torch.from_numpy(numbers), more, torch.zeros(99, dtype=torch.int32))
     found = attend_decodes(torch.cat([queries, queries[:1]]), made.pages, roomy, rule)
     assert torch.equal(found[:2], attend_decodes(queries, made.pages, work, rule))
     assert (found[2] == 0).all()
+
+
+def test_counters_are_zero_again() -> None:
+    """Each layer of a step, and each replay of a captured one, finds them so."""
+    made = make_pages(LENGTHS, 2, 16, torch.float32)
+    work, queries = made.work(), make_queries(len(LENGTHS), 4, 16)
+    for window in (None, SPLIT_TOKENS + 3, 1):
+        attend_decodes(queries, made.pages, work, AttentionRule(0.25, window=window))
+        assert (work.counters == 0).all()
