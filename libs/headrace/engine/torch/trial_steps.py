@@ -22,16 +22,16 @@ def largest_steps(config: EngineConfig, max_len: int) -> list[StepArrays]:
     row_count, chunk = config.max_running_count, _longest_chunk(config, max_len)
     length = max(1, min(max_len, MAX_TOKENS // row_count))
     return [
-        _in_block_0([(0, chunk)], config.block_size, range(max(0, chunk - row_count), chunk)),
-        _in_block_0([(length - 1, 1)] * row_count, config.block_size, range(row_count)),
+        in_block_0([(0, chunk)], config.block_size, range(max(0, chunk - row_count), chunk)),
+        in_block_0([(length - 1, 1)] * row_count, config.block_size, range(row_count)),
     ]
 
 
 def steps_of_all_sizes(config: EngineConfig, max_len: int) -> list[StepArrays]:
     """Lays out chunks and decodes of 1, 2, 4 and so on rows, as far as steps go: kernels are chosen by them."""
     chunk, row_count = _longest_chunk(config, max_len), config.max_running_count
-    chunks = [_in_block_0([(0, size)], config.block_size, [size - 1]) for size in _sizes_up_to(chunk) if size > 1]
-    decodes = [_in_block_0([(0, 1)] * size, config.block_size, range(size)) for size in _sizes_up_to(row_count)]
+    chunks = [in_block_0([(0, size)], config.block_size, [size - 1]) for size in _sizes_up_to(chunk) if size > 1]
+    decodes = [in_block_0([(0, 1)] * size, config.block_size, range(size)) for size in _sizes_up_to(row_count)]
     return chunks + decodes
 
 
@@ -50,7 +50,7 @@ def _sizes_up_to(count: int) -> list[int]:
     return sorted({count, *(1 << power for power in range(count.bit_length()))})
 
 
-def _in_block_0(spans: Sequence[tuple[int, int]], block_size: int, logit_rows: Sequence[int]) -> StepArrays:
+def in_block_0(spans: Sequence[tuple[int, int]], block_size: int, logit_rows: Sequence[int]) -> StepArrays:
     """Lays out spans of token 0, each a first position and a token count. All their blocks are block 0, which holds
     nothing worth keeping."""
     token_ids, tables, fields = array("q"), array("q"), array("q")

@@ -18,7 +18,7 @@ from headrace.engine.gpu.operators import triton_linear
 from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import ProductKernel, multiply
+from headrace.engine.triton.quantized_product import ProductKernel, gated_product, multiply, split_product
 from headrace.kv.block_hash import hash_blocks
 
 THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
@@ -50,6 +50,22 @@ def noted(kernel: Callable[..., Tensor], calls: list[str]) -> Callable[..., Tens
     return attend
 
 
+def watch_products(patch: pytest.MonkeyPatch) -> set[tuple[tuple[int, int], ProductKernel]]:
+    """Has the products of layers note the size [out, in] of their weight, and their kernel."""
+    products: set[tuple[tuple[int, int], ProductKernel]] = set()
+
+    def noted_product(function: Callable[..., Any]) -> Callable[..., Any]:
+        def compute(weight: PackedCodes, *operands: Any) -> Any:
+            products.add(((weight.out_size, weight.in_size), operands[-1]))
+            return function(weight, *operands)
+
+        return compute
+
+    for function in (multiply, split_product, gated_product):
+        patch.setattr(triton_linear, function.__name__, noted_product(function))
+    return products
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_tokens_are_those_of_the_exact_cpu_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
@@ -58,20 +74,14 @@ def test_the_tokens_are_those_of_the_exact_cpu_path(
     expected = generate(load(tmp_path, exact=True))
     assert all(len(tokens) == 4 for tokens in expected[0].values())
     assert expected[1]["0"] == expected[0]["0"]
-    shapes: set[tuple[int, int]] = set()
     calls: list[str] = []
-
-    def counted(weight: PackedCodes, *operands: Any) -> Tensor:
-        shapes.add((weight.out_size, weight.in_size))
-        return multiply(weight, *operands)
-
-    monkeypatch.setattr(triton_linear, "multiply", counted)
+    products = watch_products(monkeypatch)
     for name in ("attend_decodes", "attend_spans"):
         monkeypatch.setattr(triton_attention, name, noted(getattr(triton_attention, name), calls))
     engine = load(tmp_path, kernels="triton")
     assert generate(engine) == expected
     assert engine.stats().prefix_hit_token_count == 32
-    assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= shapes
+    assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= {shape for shape, _ in products}
     assert set(calls) == {"attend_decodes", "attend_spans"}
 
 
@@ -81,16 +91,10 @@ def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(
     """Steps of prompts are over the limit, decodes under it."""
     quantize_tiny(tmp_path, "gptq")
     expected = generate(load(tmp_path, exact=True))
-    kernels: set[ProductKernel | None] = set()
-
-    def noting(weight: PackedCodes, inputs: Tensor, *operands: Any) -> Tensor:
-        kernels.add(operands[-1])
-        return multiply(weight, inputs, *operands)
-
-    monkeypatch.setattr(triton_linear, "multiply", noting)
+    products = watch_products(monkeypatch)
     monkeypatch.setattr(triton_linear, "max_tiled_rows", lambda _: 4)
     assert generate(load(tmp_path, kernels="triton")) == expected
-    assert kernels == {ProductKernel.NARROW, ProductKernel.DEQUANTIZED}
+    assert {kernel for _, kernel in products} == {ProductKernel.NARROW, ProductKernel.DEQUANTIZED}
 
 
 @pytest.mark.parametrize("family", ["gemma2", *THOROUGH])

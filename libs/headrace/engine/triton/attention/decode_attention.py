@@ -25,18 +25,20 @@ def sum_text(
     partials,
     extremes,
     outputs,
-    first_row,
     row_step,
     begin,
     end,
-    heads,
-    is_head,
-    head_size: tl.constexpr,
-    padded_share: tl.constexpr,
-    sum_elements: tl.constexpr,
+    sizes: tl.constexpr,
 ):
-    """Sums splits `begin` to `end` of one text in order, and writes the quotient, some elements of the heads at a time.
-    Split 0 has its heads from `first_row` on, the next one `row_step` further."""
+    """Sums splits `begin` to `end` of the heads of one text in order, and writes the quotient, some elements at a time.
+    Memory begins with split 0; the next one has its heads `row_step` further. `sizes`: heads, their size, the heads
+    padded to a power of two, and the elements of a time."""
+    share: tl.constexpr = sizes[0]
+    head_size: tl.constexpr = sizes[1]
+    padded_share: tl.constexpr = sizes[2]
+    sum_elements: tl.constexpr = sizes[3]
+    heads = tl.arange(0, padded_share)
+    is_head = heads < share
     for start in range(0, head_size, sum_elements):
         elements = start + tl.arange(0, sum_elements)
         is_summed = is_head[:, None] & (elements < head_size)[None, :]
@@ -44,7 +46,7 @@ def sum_text(
         total = tl.zeros((padded_share,), tl.float32)
         sums = tl.zeros((padded_share, sum_elements), tl.float32)
         for split in range(begin, end):
-            rows = first_row + tl.cast(split, tl.int64) * row_step + heads
+            rows = split * row_step + heads
             # What other programs have written is not in this multiprocessor's cache, or is stale there.
             own_largest = tl.load(extremes + rows * 2, mask=is_head, other=float("-inf"), cache_modifier=".cg")
             own_total = tl.load(extremes + rows * 2 + 1, mask=is_head, other=0.0, cache_modifier=".cg")
@@ -99,7 +101,7 @@ def decode_attention_kernel(
         first_seen = tl.maximum(length - window, 0)
         begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
         end = tl.minimum((split + 1) * split_tokens, length)
-        first_split, split_count = first_seen // split_tokens, tl.cdiv(length, split_tokens)
+        first_split, split_count = first_seen // split_tokens, tl.maximum(tl.cdiv(length, split_tokens), 1)
         # What lies before the window is not summed either. A text without tokens has a sum of 0.
         if (begin < end) | (length == 0):
             pair = sequence * kv_head_count + kv_head
@@ -139,25 +141,14 @@ def decode_attention_kernel(
             # All of the program's stores come before its count, and that before what the last one loads.
             tl.debug_barrier()
             done = tl.atomic_add(counters + pair, 1, sem="acq_rel") + 1
-            if done == tl.maximum(split_count - first_split, 1):
+            if done == split_count - first_split:
                 tl.store(counters + pair, 0)
                 step = kv_head_count * share
-                first_row = (tl.cast(place, tl.int64) - split) * step + kv_head * share
+                first = (tl.cast(place, tl.int64) - split) * step + kv_head * share
+                first_sums, first_extremes = partials + first * head_size, extremes + first * 2
                 output = outputs + pair * share * head_size
-                sum_text(
-                    partials,
-                    extremes,
-                    output,
-                    first_row,
-                    step,
-                    first_split,
-                    tl.maximum(split_count, 1),
-                    heads,
-                    is_head,
-                    head_size,
-                    padded_share,
-                    sum_elements,
-                )
+                sizes: tl.constexpr = (share, head_size, padded_share, sum_elements)
+                sum_text(first_sums, first_extremes, output, step, first_split, split_count, sizes)
 
 
 def count_warps(head_size: int) -> int:

@@ -53,10 +53,9 @@ class RandomPages:
         chosen = texts or range(len(self.lengths))
         counts = np.array(lengths or [self.lengths[text] for text in chosen], np.int32)
         firsts = np.array([self.first_blocks[text] for text in chosen], np.int32)
-        numbers = map(torch.from_numpy, split_decodes(counts, firsts, SPLIT_TOKENS))
-        return DecodeWork(
-            self.tables, *numbers, torch.zeros(len(counts) * self.pages.states.shape[1], dtype=torch.int32)
-        )
+        decodes, splits = split_decodes(counts, firsts, SPLIT_TOKENS)
+        counters = torch.zeros(len(counts) * self.pages.states.shape[1], dtype=torch.int32)
+        return DecodeWork(self.tables, torch.from_numpy(decodes), torch.from_numpy(splits), counters)
 
 
 def make_pages(lengths: tuple[int, ...], kv_head_count: int, head_size: int, kind: torch.dtype) -> RandomPages:
