@@ -53,6 +53,17 @@ SHAPES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 131072,
         "rope_theta": 500000.0,
     },
+    "llama-3.3-70b": LLAMA
+    | {
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "rope_theta": 500000.0,
+    },
     "smollm2-135m": LLAMA
     | {
         "hidden_size": 576,

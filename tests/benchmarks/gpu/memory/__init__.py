@@ -1,0 +1,1 @@
+"""Memory that models take on cards, computed without weights and without a card."""
