@@ -36,6 +36,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operations and the attention that GPUs have, on the CPU."""
     monkeypatch.setitem(DEFAULTS, "kernels", "torch")
+    monkeypatch.setitem(DEFAULTS, "overlap", "on")
     monkeypatch.setattr(choose_backend, "host_backend", lambda *settings: torch_backend(*settings[:4]))
 
 

@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "kv_precision": "fp8",
     "kernels": "torch",
     "cuda_graphs": "on",
+    "overlap": "off",
     "packed_folder": Path("/nowhere/packed"),
     "packed_max_bytes": 12345,
     "thread_count": 3,

@@ -5,7 +5,7 @@ counts catch up within one token budget. A decode is a sequence that is one toke
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
@@ -33,7 +33,8 @@ MAX_DRAFT_TOKENS = 8
 
 
 class Batcher:
-    """Queues, plans and records. Call `record` with the outcome of each plan before the next."""
+    """Queues, plans and records. Call `record` with the outcome of each plan before the next, or else `expect`, so that
+    one step may follow by `plan_ahead`."""
 
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
@@ -54,6 +55,8 @@ class Batcher:
         self._prefix_hit_token_count = 0
         self._draft_token_count = 0
         self._accepted_token_count = 0
+        self._awaits_drafts = False
+        """Whether the next step could have draft tokens, as far as the text was known."""
 
     def add(self, request: EngineRequest) -> Sequence:
         """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
@@ -110,20 +113,47 @@ class Batcher:
         in which a sequence lost blocks, no other is admitted.
         """
         builder = PlanBuilder(budget_left=self.step_token_limit)
+        self._choose_chunks(builder)
+        self._add_drafts(builder)
+        return builder.finish()
+
+    def plan_ahead(self) -> StepPlan | None:
+        """Chooses the chunks of the step after one that is in flight, whose tokens are expected. None if its outcome
+        has to be known first: a token cannot be chosen without it, draft tokens are likely, or blocks are short."""
+        running = self._queues.running
+        if self._awaits_drafts or not all(sequence.runs_ahead for sequence in running):
+            return None
+        builder = PlanBuilder(budget_left=self.step_token_limit, may_preempt=False)
+        self._choose_chunks(builder)
+        plan = builder.finish()
+        # A plan that is dropped costs nothing: sequences keep the blocks that they were given, and those that it
+        # started run.
+        return plan if plan.runs_ahead and not builder.is_short else None
+
+    def expect(self, plan: StepPlan, sampled: Iterable[Chunk]) -> None:
+        """Continues all sequences as if a step that was launched were recorded: its row r chooses the token after the
+        r-th of the `sampled` chunks. All steps before it are recorded."""
+        continued = {row: chunk.sequence for row, chunk in enumerate(sampled) if not chunk.sequence.forgotten}
+        self._awaits_drafts = self._may_draft(plan.token_count, continued.values())
+        for chunk in plan.chunks:
+            if not chunk.sequence.forgotten:
+                chunk.sequence.computed_count = chunk.end
+        for row, sequence in continued.items():
+            sequence.expect(row)
+
+    def _choose_chunks(self, builder: PlanBuilder) -> None:
         reading: list[Sequence] = []
         # Sequences preempted meanwhile are taken off the end, so that the loop does not reach them.
         for sequence in self._queues.running:
             if sequence.remaining_count > 1:
                 reading.append(sequence)
-            else:
+            elif not sequence.expects_last:
                 self._continue(sequence, builder)
         for sequence in reading:
             self._admit(builder, sequence.request.urgency)
             if sequence not in builder.preempted:
                 self._continue(sequence, builder)
         self._admit(builder, len(Urgency))
-        self._add_drafts(builder)
-        return builder.finish()
 
     def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
         """Records what a step computed: frees finished sequences and returns what each gained.
@@ -188,6 +218,9 @@ class Batcher:
         while not self._blocks.grow(sequence, chunk.end):
             if self.leases.revoke():
                 continue
+            if not builder.may_preempt:
+                builder.is_short = True
+                return
             last = self._preempt_last()
             builder.preempt(last)
             if last is sequence:
@@ -220,8 +253,17 @@ class Batcher:
                     limits[chunk.sequence] = limit
                     self._blocks.grow(chunk.sequence, chunk.end + limit)
         if limits:
+            builder.asks_drafts = True
             for sequence, drafts in drafter.propose(limits).items():
                 builder.add_draft(sequence, drafts)
+
+    def _may_draft(self, row_count: int, sequences: Collection[Sequence]) -> bool:
+        """Whether a step of so many rows, with one for each of the sequences, could have draft tokens."""
+        drafter = self._drafter
+        if drafter is None or not sequences or not drafter.may_pay(row_count, len(sequences)):
+            return False
+        # All are asked, as in other steps: a drafter counts the tokens of a text by it.
+        return sum(drafter.may_draft(sequence) for sequence in sequences) > 0
 
     def _room_for_drafts(self, chunk: Chunk, budget: int) -> int:
         """Counts the draft tokens after `chunk` that could be wanted and have KV slots."""
@@ -283,6 +325,9 @@ class Batcher:
         room = sum(paused.held_count + self._blocks.lacking(paused) for paused in pausable)
         if not pausable or room < shortage:
             return False
+        if not builder.may_preempt:
+            builder.is_short = True
+            return False
         builder.preempt(self._preempt_last())
         return True
 
@@ -319,7 +364,7 @@ class Batcher:
         sequence = chunk.sequence
         if not chunk.is_sampled or sample.token_id is None:
             return ()
-        sequence.token_ids.append(sample.token_id)
+        sequence.append(sample.token_id)
         if not chunk.draft:
             self._output_token_count += 1
             return (sample.token_id,)

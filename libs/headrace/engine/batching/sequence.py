@@ -29,7 +29,7 @@ class Sequence:
     """Token ids that end the sequence: its own, and the model's unless they are ignored."""
     max_model_length: int
     token_ids: list[int] = field(default_factory=list)
-    """Token ids of the prompt, then of the output."""
+    """Token ids of the prompt, then of the output. The last one may be expected, see `expect`."""
     computed_count: int = 0
     """Tokens whose KV is in the cache."""
     block_table: "array[int]" = field(default_factory=make_block_table)
@@ -63,6 +63,8 @@ class Sequence:
     """Whether the sequence is there for its prompt's log-probabilities; no token is to be generated."""
     longest_count: int = field(init=False)
     """Tokens at which the sequence ends at the latest."""
+    runs_ahead: bool = field(init=False)
+    """Whether its next token can be computed while the one before is still expected, see `expect`."""
 
     def __post_init__(self) -> None:
         self.request_id = self.request.request_id
@@ -72,6 +74,7 @@ class Sequence:
         self.scores_only = sampling.max_tokens == 0
         wanted_count = self.prompt_count + sampling.max_tokens
         self.longest_count = wanted_count if self.evicts else min(wanted_count, self.max_model_length)
+        self.runs_ahead = not (sampling.reads_text or self.evicts or self.scores_only)
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
         self.dropped_count = self._due_drop_count
         if sampling.prompt_logprob_count is not None and not self.dropped_count:
@@ -182,6 +185,28 @@ class Sequence:
         other.token_ids = [*self.token_ids, *token_ids]
         other.matcher = self.matcher and self.matcher.fork(self.output_token_ids)
         return other
+
+    def expect(self, row: int) -> None:
+        """Has the token at its end that a row of the step in flight will choose. A negative id stands for it: -1 -
+        row."""
+        self.token_ids.append(-1 - row)
+
+    @property
+    def is_expectant(self) -> bool:
+        """Whether its last token is expected."""
+        return self.token_ids[-1] < 0
+
+    @property
+    def expects_last(self) -> bool:
+        """Whether no further token can follow the one that is expected."""
+        return self.is_expectant and len(self.token_ids) >= self.longest_count
+
+    def append(self, token_id: int) -> None:
+        """Appends a token, or puts it in the place of the one that was expected."""
+        if self.is_expectant:
+            self.token_ids[-1] = token_id
+        else:
+            self.token_ids.append(token_id)
 
     def deliver(
         self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...], finish_reason: FinishReason | None

@@ -64,6 +64,8 @@ class StepPlan:
     """The chunks of one step: at most one per sequence. Never changed."""
 
     chunks: tuple[Chunk, ...]
+    asks_drafts: bool = False
+    """Whether there could be draft tokens. The time of such a step is measured."""
     token_count: int = field(init=False)
     only_decodes: bool = field(init=False)
     """Whether no prompt is read. Draft tokens may be verified."""
@@ -77,6 +79,11 @@ class StepPlan:
     def decode_count(self) -> int:
         return sum(chunk.token_count == 1 for chunk in self.chunks)
 
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether the next step can be planned and launched before the outcome of this one is known."""
+        return not self.asks_drafts and all(chunk.sequence.runs_ahead for chunk in self.chunks)
+
 
 @dataclass(slots=True)
 class PlanBuilder:
@@ -88,6 +95,12 @@ class PlanBuilder:
     preempted: set[Sequence] = field(default_factory=set)
     promised_count: int | None = None
     """Blocks that running sequences will need besides the ones they hold. None: to be counted."""
+    may_preempt: bool = True
+    """Whether sequences may lose their blocks."""
+    is_short: bool = False
+    """Whether a sequence would have lost its blocks, if it might."""
+    asks_drafts: bool = False
+    """Whether there could be draft tokens."""
 
     def add_chunk(self, chunk: Chunk) -> None:
         self.chunks[chunk.sequence] = chunk
@@ -107,7 +120,7 @@ class PlanBuilder:
             self.budget_left += chunk.token_count
 
     def finish(self) -> StepPlan:
-        return StepPlan(tuple(self.chunks.values()))
+        return StepPlan(tuple(self.chunks.values()), self.asks_drafts)
 
 
 @dataclass(slots=True)

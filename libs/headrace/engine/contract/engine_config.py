@@ -32,6 +32,10 @@ class EngineConfig(Settings):
     cuda_graphs: Literal["auto", "on", "off"] = "auto"
     """Replay steps of decodes as CUDA graphs, captured when the model is loaded, one for each of a few numbers of rows.
     `auto`: on a GPU, where the kernels in Triton run the model. `on` insists."""
+    overlap: Literal["auto", "on", "off"] = "auto"
+    """Plan and launch a step while the device still computes the one before, which feeds it its tokens. Not while a
+    request has a grammar, penalties, log-probabilities or draft tokens: all of them need the tokens before. `auto`: on
+    a GPU. `on` insists."""
     packed_folder: Path | None = None
     """Folder for weights in the kernels' layout, which makes the next start quicker. A worker has one by default,
     ~/.cache/headrace/packed; elsewhere unset keeps none."""

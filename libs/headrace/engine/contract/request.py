@@ -85,6 +85,12 @@ class SamplingParams:
         changes = any(penalties) or self.logit_bias or self.min_tokens or self.is_constrained
         return self.is_greedy and not changes and self.logprob_count is None
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether the tokens before it must be known where a token is chosen, or its log-probability is asked for."""
+        changes = self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty or self.is_constrained
+        return bool(changes) or self.logprob_count is not None or self.prompt_logprob_count is not None
+
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:

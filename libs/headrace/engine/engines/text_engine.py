@@ -10,12 +10,14 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.engines.flight import Flight
 from headrace.engine.engines.grammar_queue import GrammarQueue
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.kv.block_store import store_of
 from headrace.engine.kv.cached_blocks import CachedBlocks
 from headrace.engine.speculation.speculator import Speculator
+from headrace.engine.step.launcher import Launcher
 from headrace.engine.step.runner import Runner
 from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import HeadraceError, InternalError
@@ -40,9 +42,15 @@ class TextEngine:
         speculator: Speculator | None,
         *,
         prefix_cache: bool,
+        launcher: Launcher | None = None,
     ) -> None:
+        """Makes an engine over a runner. Where it has a `launcher`, a step is launched before the one before it is
+        waited for."""
         self._spec = spec
         self._runner = runner
+        self._launcher = launcher
+        self._flight: Flight | None = None
+        """Step whose outcome is not known yet."""
         self._speculator = speculator
         self._batcher = Batcher(spec, prefix_cache=prefix_cache, drafter=speculator)
         self._deltas: list[Delta] = []
@@ -70,14 +78,14 @@ class TextEngine:
         self._deltas = [delta for delta in self._deltas if delta.request_id != request_id]
 
     def has_work(self) -> bool:
-        return (self._batcher.has_work() and not self._is_asleep) or bool(self._deltas or self._failures)
+        if self._deltas or self._failures or self._flight is not None:
+            return True
+        return self._batcher.has_work() and not self._is_asleep
 
     def step(self) -> list[Delta]:
         if not self._failures and not self._is_asleep:
             self._release_compiled()
-            plan = self._batcher.plan()
-            samples = self._compute(plan) if plan.chunks else {}
-            self._deltas += self._batcher.record(plan, samples)
+            self._advance()
         if self._failures:
             raise self._failures.popleft()
         deltas, self._deltas = self._deltas, []
@@ -97,6 +105,8 @@ class TextEngine:
         """
         if not self._is_asleep:
             self._is_asleep = True
+            if self._flight is not None:
+                self._land(self._flight)
             self._batcher.evacuate()
             for part in self._sleepers:
                 part.sleep()
@@ -122,7 +132,7 @@ class TextEngine:
 
     def close(self) -> None:
         """Lets go of models and KV caches."""
-        del self._runner, self._speculator
+        del self._runner, self._launcher, self._flight, self._speculator
         self.exchange = None
         self._grammars.close()
 
@@ -139,6 +149,44 @@ class TextEngine:
         self._batcher.cancel(sequence.request_id)
         self._failures.append(error)
 
+    def _advance(self) -> None:
+        """Records a step: the one in flight, once the next is launched, or else one that is computed now."""
+        if self._flight is not None:
+            self._follow(self._flight, self._batcher.plan_ahead())
+            return
+        plan = self._batcher.plan()
+        if self._launcher is not None and plan.chunks and plan.runs_ahead:
+            self._take_off(Flight(plan, self._launcher.launch(plan)))
+        else:
+            samples = self._compute(plan) if plan.chunks else {}
+            self._deltas += self._batcher.record(plan, samples)
+
+    def _follow(self, flight: Flight, plan: StepPlan | None) -> None:
+        """Launches the next step, if it can be planned, before the one in flight is recorded."""
+        later = None
+        try:
+            if self._launcher is not None and plan is not None and plan.chunks:
+                later = Flight(plan, self._launcher.launch(plan))
+        finally:
+            # A step that cannot be launched loses nothing of the one before it.
+            self._land(flight)
+        if later is not None:
+            self._take_off(later)
+
+    def _take_off(self, flight: Flight) -> None:
+        self._flight = flight
+        self._batcher.expect(flight.plan, flight.step.sampled)
+
+    def _land(self, flight: Flight) -> None:
+        """Waits for the step in flight, and records it."""
+        self._flight = None
+        token_ids, peaks = flight.step.wait()
+        sampled = flight.step.sampled
+        samples = {chunk: Sample(token_id) for chunk, token_id in zip(sampled, token_ids, strict=True)}
+        broken = [chunk.sequence for chunk, peak in zip(sampled, peaks, strict=True) if not math.isfinite(peak)]
+        self._drop_failed([sequence for sequence in broken if not sequence.forgotten])
+        self._deltas += self._batcher.record(flight.plan, samples)
+
     def _compute(self, plan: StepPlan) -> dict[Chunk, Sample]:
         """Runs the plan and samples from it."""
         started = time.perf_counter()
@@ -149,7 +197,7 @@ class TextEngine:
             self._sample(logits, best, samples)
             self._score(logits, samples)
             if not all(map(math.isfinite, peaks)):
-                self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
+                self._drop_failed(logits.owners([row for row, peak in enumerate(peaks) if not math.isfinite(peak)]))
             self._drop_unmatched(logits.sampling)
         if self._speculator is not None and plan.only_decodes:
             self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
@@ -197,18 +245,16 @@ class TextEngine:
             found = self._runner.sampler.logprobs(rows, prompt_ids, [count] * len(rows))
             samples.setdefault(chunk, Sample()).prompt_logprobs = found
 
-    def _drop_failed(self, logits: StepLogits, rows: list[int]) -> None:
-        """Forgets the requests whose logits, in `rows`, are not finite, with everything that they put into the KV
-        cache."""
-        broken = {id(sequence): sequence for sequence in logits.owners(rows)}
-        for sequence in broken.values():
+    def _drop_failed(self, sequences: list[Sequence]) -> None:
+        """Forgets requests whose logits are not finite, with everything that they put into the KV cache."""
+        for sequence in dict.fromkeys(sequences):
             self._batcher.pool.forget(sequence.held_blocks)
             self._runner.clear(sequence.held_blocks)
             self._fail(
                 sequence,
                 InternalError(
                     f"the model's logits for request {sequence.request_id} are not finite",
-                    stage="decode" if sequence.output_count else "prefill",
+                    stage="decode" if sequence.output_count > sequence.is_expectant else "prefill",
                     details={"request_id": sequence.request_id},
                 ),
             )

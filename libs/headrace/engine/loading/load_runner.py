@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.overlap_refusal import refuse_overlap
 from headrace.engine.cpu.load import can_run_on_cpu, load_cpu
 from headrace.engine.loading.memory_placement import place_memory
 from headrace.engine.loading.required_torch import require_torch
@@ -17,12 +18,14 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     place_memory(config)
     if config.tensor_parallel_count * config.pipeline_parallel_count > 1:
+        refuse_overlap(config, "several processes share the model, which wait for each other in each step")
         require_torch("several processes share it")
         from headrace.engine.parallel.load_group import load_group
 
         return load_group(source, model, config)
     fits, reason = can_run_on_cpu(model, config)
     if fits:
+        refuse_overlap(config, "the fused kernels of the CPU compute the model, and leave no core idle")
         return load_cpu(source, model, config, max_len)
     require_torch(reason)
     # All import torch, which the fused kernels can do without.

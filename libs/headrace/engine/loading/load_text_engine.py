@@ -54,7 +54,9 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         fingerprint=text_fingerprint_of(model.runner, spec),
         memory=model.memory + (HeldMemory() if speculator is None else speculator.memory),
     )
-    return TextEngine(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
+    return TextEngine(
+        spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache, launcher=model.launcher
+    )
 
 
 def _default_sampling(folder: Path, config: EngineConfig) -> SamplingParams:

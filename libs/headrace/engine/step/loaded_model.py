@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.step.launcher import Launcher
 from headrace.engine.step.runner import Runner
 
 
@@ -17,3 +18,5 @@ class LoadedModel:
     precision: str
     """Name of the weights' precision, for people."""
     memory: HeldMemory
+    launcher: Launcher | None = None
+    """The runner, if its steps may be launched one ahead."""

@@ -18,6 +18,7 @@ from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device.device_memory import NOTHING_LATER, LaterMemory
 from headrace.engine.torch.device_setup import build_attention, settle_threads
+from headrace.engine.torch.overlap import chosen_tokens
 from headrace.engine.torch.runner import TorchRunner
 from headrace.engine.torch.trial_steps import run_trial, steps_of_all_sizes
 
@@ -44,13 +45,15 @@ def load_torch(
         if device.type == "cuda":
             _warm_up(decoder, attention, config, max_len, device)
         # Without a head there are no decodes to replay.
-        graphs = backend.graphs(decoder, attention, max_len) if model.has_head else None
+        chosen = chosen_tokens(config, backend)
+        graphs = backend.graphs(decoder, attention, max_len, chosen) if model.has_head else None
         if graphs is not None:
             graphs.capture()
-    runner = TorchRunner(decoder, attention, backend, adapters, graphs)
+    runner = TorchRunner(decoder, attention, backend, adapters, graphs, chosen)
     precision = describe_precision(config, model, dtype)
     memory = HeldMemory(weights.byte_count, attention.byte_count)
-    return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory)
+    launcher = None if chosen is None else runner
+    return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory, launcher)
 
 
 def _warm_up(

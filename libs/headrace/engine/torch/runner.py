@@ -6,6 +6,7 @@ from torch import Tensor
 
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.kv.block_store import BlockStore
+from headrace.engine.step.launched_step import LaunchedStep
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
@@ -14,10 +15,13 @@ from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device.device_block_store import DeviceBlockStore
 from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.torch.device.device_sampler import DeviceSampler
+from headrace.engine.torch.launched_tokens import LaunchedTokens
+from headrace.engine.torch.operators.torch_sampler import choose_tokens
 
 
 class TorchRunner:
@@ -30,9 +34,10 @@ class TorchRunner:
         backend: Backend,
         adapters: AdapterSet | None = None,
         graphs: StepGraphs | None = None,
+        chosen: ChosenTokens | None = None,
     ) -> None:
         """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose. `graphs` compute
-        the steps that they can."""
+        the steps that they can, and read `chosen` where steps are launched."""
         self.sampler = DeviceSampler(backend.sampler, backend.device)
         store: BlockStore | None = getattr(attention, "block_store", None)
         self.block_store = None if store is None else DeviceBlockStore(store, backend.device)
@@ -42,15 +47,24 @@ class TorchRunner:
         self._device = backend.device
         self._adapters = adapters
         self._graphs = graphs
+        self._chosen = chosen
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan asks for."""
-        chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
-        wanted = LogitRows.of(chunks)
-        arrays = StepArrays.of(chunks, wanted.rows)
+        wanted, arrays = _lay_out(plan)
         with on_device(self._device):
             return wanted.filled(self._operators.export(self._compute(arrays)))
+
+    @torch.inference_mode()
+    def launch(self, plan: StepPlan) -> LaunchedStep:
+        """Launches a step, see Launcher. The runner must have `chosen`."""
+        wanted, arrays = _lay_out(plan)
+        with on_device(self._device):
+            ids, peaks = choose_tokens(self._compute(arrays), [chunk.sequence for chunk in wanted.sampling])
+            if self._chosen is not None:
+                self._chosen.keep(ids)
+            return LaunchedTokens.of(wanted.sampling, ids, peaks)
 
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
@@ -85,4 +99,12 @@ class TorchRunner:
             token_ids=integers[: arrays.token_count],
             logit_rows=integers[arrays.token_count :],
             adapters=self._adapters.rows_of(arrays) if self._adapters else None,
+            chosen=self._chosen,
         )
+
+
+def _lay_out(plan: StepPlan) -> tuple[LogitRows, StepArrays]:
+    """Orders the chunks of a plan: decodes come first, and then those that end early."""
+    chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
+    wanted = LogitRows.of(chunks)
+    return wanted, StepArrays.of(chunks, wanted.rows)

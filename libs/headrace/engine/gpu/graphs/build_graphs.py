@@ -11,6 +11,7 @@ from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 from headrace.errors.tree import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -24,10 +25,11 @@ def build_graphs(
     decoder: Decoder,
     attention: PagedAttention,
     max_len: int,
+    chosen: ChosenTokens | None,
 ) -> StepGraphs | None:
     """Builds what replays steps of decodes for contexts of up to `max_len` tokens, on a GPU unless the settings have it
-    off. `misfit` says why the kernels in Triton do not attend, and is empty where they do. Raises ConfigError if the
-    settings have it on, and the model cannot be replayed."""
+    off. Steps that are launched read `chosen`. `misfit` says why the kernels in Triton do not attend, and is empty
+    where they do. Raises ConfigError if the settings have it on, and the model cannot be replayed."""
     if config.cuda_graphs == "off" or (config.cuda_graphs == "auto" and device.type != "cuda"):
         return None
     if problem := _problem(model, misfit):
@@ -48,6 +50,7 @@ def build_graphs(
         device,
         max_row_count=config.max_running_count,
         max_block_count=-(-max_len // attention.block_size),
+        chosen=chosen,
     )
 
 

@@ -1,6 +1,7 @@
 """Steps of decodes captured once and replayed: all kernels of a step are launched as one unit, not one by one."""
 
 import bisect
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from headrace.engine.gpu.graphs.static_decodes import StaticDecodes, list_sizes
 from headrace.engine.gpu.graphs.step_capture import Computation, StepCapture
 from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 
 
 class DecodeGraphs:
@@ -29,13 +31,16 @@ class DecodeGraphs:
         *,
         max_row_count: int,
         max_block_count: int,
+        chosen: ChosenTokens | None = None,
     ) -> None:
-        """Makes graphs for up to `max_row_count` sequences, each of up to `max_block_count` blocks. Captures none."""
+        """Makes graphs for up to `max_row_count` sequences, each of up to `max_block_count` blocks. Captures none.
+        Where steps are launched, they read the tokens of the step before from `chosen`."""
         self._model = model
         self._attention = attention
         self._capture = capture
         self._device = device
         self._max_block_count = max_block_count
+        self._chosen = chosen
         self._sizes = list_sizes(max_row_count)
         self._decodes: list[StaticDecodes] = []
         """Captured sizes, the smallest first."""
@@ -87,9 +92,10 @@ class DecodeGraphs:
 
     def _computation(self, decodes: StaticDecodes) -> Computation:
         logits = self._logits[: decodes.row_count]
+        step = replace(decodes.step, chosen=self._chosen)
 
         def compute() -> None:
             self._attention.use(decodes.attended)
-            logits.copy_(self._model(decodes.step, self._attention))
+            logits.copy_(self._model(step, self._attention))
 
         return compute

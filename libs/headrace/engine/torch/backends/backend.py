@@ -12,6 +12,7 @@ from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
 from headrace.engine.torch.decoder.joined_layers import JoinedLayers
+from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 from headrace.engine.torch.operators.operators import Operators
 
 
@@ -30,12 +31,13 @@ class Backend:
     attention: AttentionPlan
     sampler: Sampler
     """Takes logits in the form that `operators.export` returns."""
-    graphs: Callable[[Decoder, PagedAttention, int], StepGraphs | None]
+    graphs: Callable[[Decoder, PagedAttention, int, ChosenTokens | None], StepGraphs | None]
     """Builds what replays steps of a decoder, for contexts of up to so many tokens, where the settings allow it and the
-    model can be replayed. Raises ConfigError if they ask for it and it cannot."""
+    model can be replayed. Steps that are launched read the tokens of the step before. Raises ConfigError if the
+    settings ask for it and it cannot."""
     join: Callable[[Sequence[DecoderLayer]], JoinedLayers | None] = one_by_one
     """Joins the layers of a decoder, where the device computes them faster together."""
 
 
-def without_graphs(_: Decoder, __: PagedAttention, ___: int) -> None:
+def without_graphs(_: Decoder, __: PagedAttention, ___: int, ____: ChosenTokens | None) -> None:
     """Replays no steps."""

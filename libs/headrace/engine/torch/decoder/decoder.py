@@ -94,7 +94,7 @@ class Decoder:
         """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
         states [rows, hidden]; a part that does not end returns the hidden states [tokens, hidden]. Expects
         `attention.begin` to have run for the step, and fills its cache for all tokens."""
-        hidden = self._embed(step.token_ids) if step.hidden is None else step.hidden
+        hidden = self._embed(step) if step.hidden is None else step.hidden
         hidden = self._run_layers(hidden, step, attention)
         if self._norm is None:
             return hidden
@@ -109,7 +109,8 @@ class Decoder:
             hidden = layer(hidden, attention)
         return hidden
 
-    def _embed(self, token_ids: Tensor) -> Tensor:
+    def _embed(self, step: StepTensors) -> Tensor:
+        token_ids = step.token_ids if step.chosen is None else step.chosen.resolve(step.token_ids)
         hidden = functional.embedding(token_ids, self._embedding)
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 

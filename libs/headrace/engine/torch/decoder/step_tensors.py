@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.torch.adapters.step_adapters import StepAdapters
+from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,5 +18,7 @@ class StepTensors:
     """Indices of the tokens that need logits, int64 [rows]."""
     adapters: StepAdapters | None = None
     """Adapters that the tokens need, or None."""
+    chosen: ChosenTokens | None = None
+    """Tokens of the step before, which negative ids stand for. None: there are no such ids."""
     hidden: Tensor | None = None
     """Hidden states [tokens, hidden] of the layers before, where others computed those."""

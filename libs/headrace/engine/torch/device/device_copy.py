@@ -6,6 +6,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headrace.engine.torch.device.host_copy import HostCopy
+
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """Returns a contiguous array as a tensor on a device. To a GPU it goes from pinned memory, which torch keeps until
@@ -24,9 +26,4 @@ def overwrite(target: Tensor, array: NDArray[Any]) -> None:
 
 def from_device(tensor: Tensor) -> NDArray[Any]:
     """Returns a contiguous tensor as an array, once it is computed. From a GPU it comes into pinned memory."""
-    if tensor.device.type != "cuda":
-        return tensor.numpy()
-    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    pinned.copy_(tensor, non_blocking=True)
-    torch.cuda.current_stream(tensor.device).synchronize()
-    return pinned.numpy()
+    return HostCopy(tensor).wait()
