@@ -1,8 +1,6 @@
 """Decides which tokens each step computes, and keeps the state of all requests. Knows blocks and counts, no tensors.
-
 There are no phases: every sequence has tokens (prompt and output) and a count of those computed, and a step lets the
-counts catch up within one token budget. A decode is a sequence that is one token behind.
-"""
+counts catch up within one token budget. A decode is a sequence that is one token behind."""
 
 import random
 from collections.abc import Collection, Iterable, Mapping
@@ -56,7 +54,6 @@ class Batcher:
         self._draft_token_count = 0
         self._accepted_token_count = 0
         self._awaits_drafts = False
-        """Whether the next step could have draft tokens, as far as the text was known."""
 
     def add(self, request: EngineRequest) -> Sequence:
         """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
@@ -125,9 +122,8 @@ class Batcher:
             return None
         builder = PlanBuilder(budget_left=self.step_token_limit, may_preempt=False)
         self._choose_chunks(builder)
+        # A plan that is dropped costs nothing: what it started runs, and blocks that it gave away stay with sequences.
         plan = builder.finish()
-        # A plan that is dropped costs nothing: sequences keep the blocks that they were given, and those that it
-        # started run.
         return plan if plan.runs_ahead and not builder.is_short else None
 
     def expect(self, plan: StepPlan, sampled: Iterable[Chunk]) -> None:
@@ -262,7 +258,6 @@ class Batcher:
         drafter = self._drafter
         if drafter is None or not sequences or not drafter.may_pay(row_count, len(sequences)):
             return False
-        # All are asked, as in other steps: a drafter counts the tokens of a text by it.
         return sum(drafter.may_draft(sequence) for sequence in sequences) > 0
 
     def _room_for_drafts(self, chunk: Chunk, budget: int) -> int:

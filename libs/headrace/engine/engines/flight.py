@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.batching.step_plan import StepPlan
-from headrace.engine.step.launched_step import LaunchedStep
+from headrace.engine.step.launching.launched_step import LaunchedStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.kv.block_store import store_of
 from headrace.engine.kv.cached_blocks import CachedBlocks
 from headrace.engine.speculation.speculator import Speculator
-from headrace.engine.step.launcher import Launcher
+from headrace.engine.step.launching.launcher import Launcher
 from headrace.engine.step.runner import Runner
 from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import HeadraceError, InternalError

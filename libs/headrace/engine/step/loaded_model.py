@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.step.launcher import Launcher
+from headrace.engine.step.launching.launcher import Launcher
 from headrace.engine.step.runner import Runner
 
 

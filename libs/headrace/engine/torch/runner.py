@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.kv.block_store import BlockStore
-from headrace.engine.step.launched_step import LaunchedStep
+from headrace.engine.step.launching.launched_step import LaunchedStep
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
@@ -104,7 +104,7 @@ class TorchRunner:
 
 
 def _lay_out(plan: StepPlan) -> tuple[LogitRows, StepArrays]:
-    """Orders the chunks of a plan: decodes come first, and then those that end early."""
+    """Orders the chunks of a plan: decodes first, then the others, and early ends before late ones."""
     chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
     wanted = LogitRows.of(chunks)
     return wanted, StepArrays.of(chunks, wanted.rows)

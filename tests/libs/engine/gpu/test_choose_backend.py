@@ -79,9 +79,9 @@ def test_a_device_that_triton_does_not_run_on_computes_through_torch(
 def test_graphs_that_are_insisted_on_and_cannot_be_are_refused(model: DecoderConfig) -> None:
     backend = choose_backend(engine_config(cuda_graphs="on"), model, CPU, "", 1)
     with pytest.raises(ConfigError, match="do not attend here: the device is no GPU; choose auto or off"):
-        backend.graphs(None, attention_of(backend, model), 64)  # type: ignore[arg-type]
+        backend.graphs(None, attention_of(backend, model), 64, None)  # type: ignore[arg-type]
     usual = choose_backend(engine_config(), model, CPU, "", 1)
-    assert usual.graphs(None, attention_of(usual, model), 64) is None  # type: ignore[arg-type]
+    assert usual.graphs(None, attention_of(usual, model), 64, None) is None  # type: ignore[arg-type]
 
 
 def test_keys_and_values_are_kept_as_computed_or_refused(model: DecoderConfig) -> None:

@@ -79,6 +79,28 @@ def test_a_step_of_more_splits_than_there_is_room_for_is_computed_as_usual(
     assert counts == [2, 1]
 
 
+def test_replays_launched_one_ahead_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens go from one captured step to the next on the device."""
+    quantize_tiny(tmp_path, "awq")
+    expected = generate(load(tmp_path))
+    seen: list[int] = []
+    compute = DecodeGraphs.run
+
+    def watched(self: DecodeGraphs, arrays: StepArrays) -> torch.Tensor:
+        seen.extend(arrays.token_ids.tolist())
+        return compute(self, arrays)
+
+    monkeypatch.setattr(DecodeGraphs, "run", watched)
+    engine = load(tmp_path, cuda_graphs="on", overlap="on")
+    assert generate(engine) == expected
+    # Rows of the step before stand for all tokens.
+    assert len(seen) == 9
+    assert max(seen) < 0
+    engine.sleep()
+    engine.wake()
+    assert generate(engine) == expected
+
+
 def test_a_captured_step_makes_nothing_on_the_host_and_never_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from tests.libs.engine.tiny_models import make_prompts
 from tests.libs.engine.triton.tiny_quantized import quantize_tiny
 
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.torch.launched_tokens import LaunchedTokens
 from headrace.engine.torch.runner import TorchRunner
 
 SAMPLED = {"temperature": 1.0, "top_p": 0.9, "seed": 3}
@@ -39,3 +40,31 @@ def test_a_step_waits_for_its_tokens_alone(
         in_steps.append(waits.take())
     assert in_run == [{}] * 3
     assert in_steps == [{"tolist": count}] * 3
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, SAMPLED], ids=["greedy", "drawn"])
+def test_a_launched_step_does_not_wait_before_the_next_is_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampling: dict[str, Any]
+) -> None:
+    quantize_tiny(tmp_path, "awq")
+    settings = {"kernels": "triton", "block_count": 16, "max_running_count": 4, "overlap": "on"}
+    engine = load_text_engine(tmp_path, engine_config(**settings))
+    for index, prompt in enumerate(make_prompts((5, 20))):
+        engine.add(request(str(index), prompt, max_tokens=3, **sampling))
+    waits, launch, wait = DeviceWaits(monkeypatch), TorchRunner.launch, LaunchedTokens.wait
+    order: list[str] = []
+
+    def watched_launch(*operands: Any) -> Any:
+        order.append("launch")
+        return launch(*operands)
+
+    def watched_wait(*operands: Any) -> Any:
+        order.append("wait")
+        return wait(*operands)
+
+    monkeypatch.setattr(TorchRunner, "launch", watched_launch)
+    monkeypatch.setattr(LaunchedTokens, "wait", watched_wait)
+    while engine.has_work():
+        engine.step()
+    assert waits.take() == {}
+    assert order == ["launch", "launch", "wait", "launch", "wait", "wait"]

@@ -1,4 +1,4 @@
-"""A copy from a device to the host that goes on while the host does something else."""
+"""A copy from a device to the host that is made while the host does something else."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class HostCopy:
-    """Numbers of a tensor on their way to the host, after what the device has to do before."""
+    """Numbers of a tensor in flight to the host, after what the device has to do before."""
 
     def __init__(self, tensor: Tensor) -> None:
         """Begins to copy a contiguous tensor. From a GPU it goes into pinned memory."""

@@ -3,11 +3,11 @@
 from typing import Protocol
 
 from headrace.engine.batching.step_plan import StepPlan
-from headrace.engine.step.launched_step import LaunchedStep
+from headrace.engine.step.launching.launched_step import LaunchedStep
 
 
 class Launcher(Protocol):
-    """Model on a device that works on by itself, and keeps the tokens that it chose for its next step."""
+    """Model on a device that works while the host does, and keeps the tokens that it chose for its next step."""
 
     def launch(self, plan: StepPlan) -> LaunchedStep:
         """Launches a step that computes all chunks, writes their KV and chooses tokens, and does not wait for it.

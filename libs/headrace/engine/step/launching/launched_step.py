@@ -1,4 +1,4 @@
-"""The Protocol of a step that a device computes while the host goes on."""
+"""The Protocol of a step that a device computes while the host continues."""
 
 from typing import Protocol
 

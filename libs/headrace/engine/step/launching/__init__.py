@@ -1,0 +1,1 @@
+"""Steps that are launched one ahead: the Protocols between engine and runner."""
