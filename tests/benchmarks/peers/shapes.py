@@ -132,7 +132,9 @@ def write_awq_checkpoint(folder: Path, config: dict[str, Any]) -> None:
 
 
 def _random(*shape: int) -> torch.Tensor:
-    return (torch.randn(*shape) * 0.02).bfloat16()
+    # A card draws the half a billion numbers of a large vocabulary at once; a CPU takes many seconds.
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return (torch.randn(*shape, device=device) * 0.02).bfloat16().cpu()
 
 
 def _write(folder: Path, config: dict[str, Any], projection: Callable[[str, tuple[int, int]], Tensors]) -> None:

@@ -152,10 +152,17 @@ def test_sixteen_bits_are_enough_for_what_came_from_sixteen() -> None:
 
 @pytest.mark.parametrize(("in_size", "group"), [(48, 16), (96, 48), (72, 64)])
 def test_what_cannot_be_packed_is_said(in_size: int, group: int) -> None:
-    matrix = QuantizedMatrix(torch.zeros(8, in_size, dtype=torch.uint8), torch.ones(8, 2), torch.zeros(8, 2), 4, group)
-    possible, why = can_pack(matrix)
+    codes, zeros = torch.zeros(8, in_size, dtype=torch.uint8), torch.zeros(8, 2, dtype=torch.uint8)
+    possible, why = can_pack(QuantizedMatrix(codes, torch.ones(8, 2), zeros, 4, group))
     assert not possible
     assert f"groups of {group}" in why
+
+
+def test_codes_of_other_kinds_are_not_packed() -> None:
+    codes, zeros = torch.zeros(8, 64, dtype=torch.uint8), torch.zeros(8, 1, dtype=torch.uint8)
+    floats = QuantizedMatrix(codes, torch.ones(8, 1), zeros, 4, 64, is_float=True)
+    assert "floating-point numbers" in can_pack(floats)[1]
+    assert "offsets" in can_pack(QuantizedMatrix(codes, torch.ones(8, 1), zeros.float(), 4, 64))[1]
 
 
 def test_another_library_that_flushes_small_numbers_changes_no_bit() -> None:

@@ -31,7 +31,7 @@ def measure_kernels(thread_count: int) -> list[KernelSpeed]:
     """Measures the usable instruction sets, fastest first."""
     right = [each.instructions for each in candidates() if not each.reason]
     context, weight = KernelContext(thread_count), _random_weight()
-    one, many = (time_products(context, weight, rows, right) for rows in (1, MANY_ROWS))
+    one, many = (time_products(context, [weight], rows, right) for rows in (1, MANY_ROWS))
     operations = 2 * MANY_ROWS * OUT * IN
     return [
         KernelSpeed(each, weight.byte_count / one[each] / 1e9, operations / many[each] / 1e9)

@@ -48,7 +48,7 @@ def _seconds(context: KernelContext, weight: PackedWeight, rows: int) -> float:
     """Returns the least time of a product. Many runs, because others of a platform start at the same time."""
     right = [each.instructions for each in candidates() if not each.reason]
     fast = [each for each in right if each > Instructions.PORTABLE] or right
-    return min(min(time_products(context, weight, rows, fast).values()) for _ in range(ROUNDS))
+    return min(min(time_products(context, [weight], rows, fast).values()) for _ in range(ROUNDS))
 
 
 def _plain(out_size: int, in_size: int) -> PackedWeight:

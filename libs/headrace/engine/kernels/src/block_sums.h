@@ -40,13 +40,20 @@ template <int kPanels, int kRows> HEADRACE_INLINE inline void fetch_codes(const 
     if constexpr (kPanels > 1 && kRows > 1) __builtin_prefetch(p + kAheadOfTile);
 }
 
-// Prefetches what follows the codes of a group, where the hardware does not. For one row it does, except with Q6_K, as
-// measured.
+// Prefetches what follows the codes of a group, where the hardware does not. For one row it does, as measured, except
+// with Q6_K, and with Q4_K and Q5_K up to the end of a page.
 template <int kStorage, int kPanels, int kRows>
 HEADRACE_INLINE inline void fetch_group(const uint8_t *p, int64_t next) {
-    if constexpr (kRows == 1 && (kPanels > 1 || block_format(kStorage).high_bits < 2)) return;
+    constexpr bool kEndsAtPages = kStorage == kQ4K || kStorage == kQ5K;
+    if constexpr (kRows == 1 && !kEndsAtPages && (kPanels > 1 || kStorage != kQ6K)) return;
     for (int64_t line = 0; line < block_format(kStorage).code_bytes(); line += kLineBytes)
-        for (int j = 0; j < kPanels; ++j) fetch_codes<kPanels, kRows>(p + j * next + line);
+        for (int j = 0; j < kPanels; ++j) {
+            const uint8_t *codes = p + j * next + line;
+            if constexpr (kRows == 1 && kEndsAtPages)
+                __builtin_prefetch(codes + kNextPage, 0, 2);
+            else
+                fetch_codes<kPanels, kRows>(codes);
+        }
 }
 
 // Code of 0 that sum_group subtracts by itself; the rest is up to the number that its sums begin with.

@@ -68,8 +68,7 @@ struct Prefetch {
     }
 };
 
-// The hardware prefetches what is read in order, but not beyond the end of a page of 4 KiB.
-constexpr Prefetch kFirstRead{kAhead, 4096 + 256};
+constexpr Prefetch kFirstRead{kAhead, kNextPage};
 constexpr Prefetch kReadBefore{0, 0};
 
 // Adds to `s` the products of codes with four columns of each row.

@@ -52,7 +52,8 @@ inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     for (int64_t k = 0; k < count; k += 4, p += 64) {
         __m512i codes[kPanels];
         for (int j = 0; j < kPanels; ++j) {
-            __builtin_prefetch(p + j * next + (kPanels == 1 ? kAhead : kAheadOfTile));
+            fetch_ahead<kPanels>(p + j * next);
+            if constexpr (kPanels > 1) __builtin_prefetch(p + j * next + kAheadOfTile);
             codes[j] = _mm512_loadu_si512(p + j * next);
         }
         for (int m = 0; m < kRows; ++m) {
