@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -54,6 +55,9 @@ def test_speed_is_measured(demo_platform: RunningPlatform) -> None:
     assert speed.tokens_per_second is not None
 
 
+TRIES = 15
+
+
 class Terminal:
     """A chat in a terminal of 60 columns."""
 
@@ -72,11 +76,27 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._master, f"{line}\n".encode())
 
-    def wait_for(self, pattern: str) -> str:
+    def is_told_at_ctrl_c(self, pattern: str) -> bool:
+        """Presses Ctrl-C until the program says something or ends, and returns whether it said this. A signal just
+        before Python waits for a line is seen at the next one, together with it."""
+        self.seen = ""
+        for _ in range(TRIES):
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.wait_for(pattern, 2)
+            except AssertionError:
+                continue
+            except OSError:
+                return False
+            return True
+        raise AssertionError(self.seen)
+
+    def wait_for(self, pattern: str, seconds: float = 30) -> str:
         """Reads until the output has a text, and returns all so far."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + seconds
         while not re.search(pattern, self.seen):
-            assert time.monotonic() < deadline, self.seen
+            ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
+            assert ready, self.seen
             self.seen += os.read(self._master, 65536).decode(errors="replace")
         found, self.seen = self.seen, ""
         return found
@@ -107,6 +127,21 @@ def test_lines_break_between_words_and_the_speed_is_shown(demo_platform: Running
         terminal.close()
 
 
+def test_two_ctrl_c_at_the_prompt_leave_and_one_does_not(demo_platform: RunningPlatform) -> None:
+    terminal = Terminal(demo_platform)
+    try:
+        terminal.wait_for(r"Ctrl-D leaves[^>]*>")
+        for answers in (True, False):
+            assert terminal.is_told_at_ctrl_c("once more")
+            if answers:
+                terminal.type("What is TTFT?")
+                terminal.wait_for(r"tokens/s")
+        assert not terminal.is_told_at_ctrl_c("once more")
+        assert terminal.process.wait(10) == 0
+    finally:
+        terminal.close()
+
+
 def test_ctrl_c_stops_the_answer_and_not_the_program(demo_platform: RunningPlatform) -> None:
     terminal = Terminal(demo_platform, "--temperature", "0.9", "--max-tokens", "1500")
     try:
@@ -115,7 +150,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(demo_platform: RunningPlatf
             terminal.type("What is continuous batching?")
             terminal.wait_for(r"(?i)batch\w* ")
             terminal.process.send_signal(signal.SIGINT)
-            if "stopped" in terminal.wait_for(r"stopped|tokens/s"):
+            # An answer that had ended by then is not stopped, and the program stays all the same.
+            if "stopped" in terminal.wait_for(r"stopped|tokens/s|once more"):
                 break
         terminal.type("What is TTFT?")
         terminal.wait_for(r"tokens/s")

@@ -1,6 +1,7 @@
 """`headrace chat`: talks to a model in the terminal."""
 
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,8 @@ from headrace.errors import HeadraceError
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 _HELP = "[dim]/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer.[/]"
+MAX_INTERRUPTS = 2
+"""Interrupts in a row, with no question between them, that end the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +80,41 @@ def chat(
                 _answer(conversation, line.strip(), options)
         return
     console.print(f"[bold]{name}[/] at {address}\n{_HELP}")
-    _talk(conversation, options)
+    # A second Ctrl-C may come while the first is being answered.
+    with suppress(KeyboardInterrupt):
+        _talk(conversation, options)
 
 
 def _talk(conversation: ChatHistory, options: _Options) -> None:
-    while True:
+    """Answers questions until the user leaves. One Ctrl-C may come too late for an answer, so it takes two in a row."""
+    interrupts = 0
+    while interrupts < MAX_INTERRUPTS:
         try:
             question = console.input("\n[bold cyan]>[/] ").strip()
-        except (EOFError, KeyboardInterrupt):
-            console.print()
-            return
-        if question in {"/exit", "/quit"}:
-            return
-        if question == "/clear":
-            conversation.clear()
-            console.print("[dim]forgotten[/]")
-        elif question.startswith("/"):
-            console.print(_HELP)
-        elif question:
-            try:
-                _answer(conversation, question, options)
-            except HeadraceError as error:
-                error_console.print(f"[bold red]error:[/] {escape(error.message)}")
+            interrupts = 0
+            if question in {"/exit", "/quit"}:
+                return
+            _respond(conversation, question, options)
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            interrupts += 1
+            if interrupts < MAX_INTERRUPTS:
+                console.print("\n[dim]Ctrl-C once more, or Ctrl-D, leaves.[/]")
+    console.print()
+
+
+def _respond(conversation: ChatHistory, question: str, options: _Options) -> None:
+    if question == "/clear":
+        conversation.clear()
+        console.print("[dim]forgotten[/]")
+    elif question.startswith("/"):
+        console.print(_HELP)
+    elif question:
+        try:
+            _answer(conversation, question, options)
+        except HeadraceError as error:
+            error_console.print(f"[bold red]error:[/] {escape(error.message)}")
 
 
 def _answer(conversation: ChatHistory, question: str, options: _Options) -> None:
