@@ -6,15 +6,17 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.layout.model_shape import HEAD, ModelShape, Module, model_shape
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
-from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES, HEAD_BITS
 from headrace.engine.kernels import packed_weight
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
 
 BYTE_BITS = 8
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-GRID_BYTES = {"cpu": packed_weight.GRID_BYTES, "cuda": 5}
+GRID_BYTES = {"cpu": packed_weight.GRID_BYTES, "cuda": 8}
 """Size of a group's scale and zero point in the kernels of each kind of device, in bytes."""
+SCALE_BYTES = 4
+"""Size of the scale of floating-point codes, which have no zero point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Packing:
 
     bits: int
     group_size: int
+    is_float: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,19 @@ class Footprint:
         if packing is None:
             return out_size * in_size * self.item_bytes
         groups = -(-in_size // packing.group_size)
-        return out_size * (in_size * packing.bits // BYTE_BITS + groups * GRID_BYTES[self.device_kind])
+        grid_bytes = SCALE_BYTES if packing.is_float else GRID_BYTES[self.device_kind]
+        return out_size * (in_size * packing.bits // BYTE_BITS + groups * grid_bytes)
 
 
 def list_footprints(config: DecoderConfig, device_kind: str) -> list[Footprint]:
     """Lists the footprint of each precision that a "cpu" or "cuda" device supports, most exact first."""
     shape = model_shape(config)
-    if config.quantization is not None:
+    scheme = config.quantization
+    # The kernels of CPUs multiply integers: floating-point codes are plain numbers there.
+    if scheme is not None and not (scheme.is_float and device_kind == "cpu"):
         compute = "float32" if device_kind == "cpu" else _half(config)
-        name = f"int{config.quantization.bits} ({config.quantization.method})"
-        return [Footprint(shape, device_kind, name, compute, _packed_by(config.quantization, shape))]
+        name = f"{scheme.number_name} ({scheme.method})"
+        return [Footprint(shape, device_kind, name, compute, _packed_by(scheme, shape))]
     if device_kind == "cuda":
         return [Footprint(shape, device_kind, _half(config), _half(config), {})]
     plain = [Footprint(shape, device_kind, name, name, {}) for name in ("float32", "bfloat16")]
@@ -114,5 +120,6 @@ def _packed_by(scheme: QuantizationScheme, shape: ModelShape) -> dict[str, Packi
     for name, _, in_size in _modules(shape):
         module_scheme = scheme.of_module(name)
         if module_scheme is not None and name != HEAD and not name.endswith(".gate"):
-            packings[name] = Packing(module_scheme.bits, module_scheme.group_size or in_size)
+            group_size = module_scheme.group_size or in_size
+            packings[name] = Packing(module_scheme.bits, group_size, module_scheme.is_float)
     return packings

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import ProductKernel, multiply
+from headrace.engine.triton.products.packed_codes import PackedCodes
+from headrace.engine.triton.products.quantized_product import ProductKernel, multiply
 from headrace.planning.roofline import Launch
 
 KIND = "Products with weights in 4 bits"

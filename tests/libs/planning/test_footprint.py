@@ -65,6 +65,6 @@ def test_a_gpu_holds_codes_as_they_are_and_computes_in_16_bits() -> None:
     matrices = 80 * (8192 * (8192 + 2 * 1024) + 8192 * 8192 + 3 * 8192 * 28672)
     tables = 2 * 128256 * 8192
     norms = (2 * 80 + 1) * 8192
-    assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 5 + 2 * (tables + norms)
+    assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 8 + 2 * (tables + norms)
     assert footprint.shape.parameter_count == matrices + tables + norms
     assert footprint.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2

@@ -60,11 +60,11 @@ def repair_interpreter() -> None:
     """Lets Triton's interpreter compute with bf16, which it takes for integers."""
     # A machine with a card may lack pytest, which both import.
     import pytest
-    from tests.libs.engine.triton.interpreter import repair_differences, repair_products
+    from tests.libs.engine.triton.interpreter import repair_bf16, repair_products
 
     patch = pytest.MonkeyPatch()
     repair_products(patch)
-    repair_differences(patch)
+    repair_bf16(patch)
 
 
 def run_steps(steps: list[Step], path: Path, device: str, patience: float) -> list[Result]:

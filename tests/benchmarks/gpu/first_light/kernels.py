@@ -12,8 +12,8 @@ from tests.benchmarks.gpu.product_contests import list_products
 from tests.benchmarks.gpu.program import list_contests
 from tests.benchmarks.gpu.report import WRONG
 
-from headrace.engine.triton import quantized_product
-from headrace.engine.triton.tile_choice import choose_tiles
+from headrace.engine.triton.products import quantized_product
+from headrace.engine.triton.products.tile_choice import choose_tiles
 
 ROUNDS = 5
 

@@ -5,34 +5,45 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from tests.benchmarks.gpu.first_light.kernel_shares import list_kernel_shares
 from tests.benchmarks.gpu.first_light.trial import Trial
 from tests.benchmarks.gpu.product_contests import BITS, GROUP, make_tinygemm
 from tests.benchmarks.peers.headrace_engine import run
 from tests.benchmarks.peers.shapes import projection_sizes
 
 from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.engines.text_engine import TextEngine
 
 ROUNDS = 5
+MAX_TOKENS = 1 << 17
+"""Tokens of all prompts before decodes: the minutes at a card are few."""
 
 
 def time_engine(trial: Trial) -> Iterator[dict[str, Any]]:
-    """Times decodes by batch and context, and prefills by length, with graphs and without, of two numbers of layers.
-    Each is run twice, and the second counts."""
-    for layer_count in trial.layer_counts:
-        with trial.model(layer_count) as folder:
-            for graphs in ("on", "off"):
-                engine = trial.engine(folder, cuda_graphs=graphs)
-                for context in trial.contexts:
-                    for batch in trial.batches:
-                        if batch * (context + trial.output_count + 16) > engine.spec.block_count * 16:
-                            continue
-                        rate = [run(engine, batch, context, trial.output_count)[1] for _ in range(2)][-1]
-                        line = {"layers": layer_count, "graphs": graphs, "context": context, "batch": batch}
-                        yield line | {"step_seconds": batch / rate}
-                for length in trial.prompts if graphs == "on" else ():
+    """Times decodes by batch and context, and prefills by length, with graphs and without. Each is run twice, and the
+    second counts. With graphs, lists the shares of the kernels too."""
+    with trial.model(trial.layer_counts[-1]) as folder:
+        for graphs in ("on", "off"):
+            started = time.monotonic()
+            engine = trial.engine(folder, cuda_graphs=graphs)
+            yield {"graphs": graphs, "load_seconds": time.monotonic() - started}
+            yield from ({"graphs": graphs} | line for line in _time_decodes(trial, engine))
+            if graphs == "on":
+                for length in trial.prompts:
                     seconds = [run(engine, 1, length, 1)[0] for _ in range(2)][-1]
-                    yield {"layers": layer_count, "prompt": length, "prefill_seconds": seconds}
-                engine.close()
+                    yield {"prompt": length, "prefill_seconds": seconds}
+                yield from list_kernel_shares(trial, engine)
+            engine.close()
+
+
+def _time_decodes(trial: Trial, engine: TextEngine) -> Iterator[dict[str, Any]]:
+    for context in trial.contexts:
+        for batch in trial.batches:
+            if batch * context <= MAX_TOKENS:
+                # The first text goes on until the last one has been read.
+                outputs = trial.output_count + 2 * batch * context // trial.step_tokens
+                rate = [run(engine, batch, context, outputs)[1] for _ in range(2)][-1]
+                yield {"context": context, "batch": batch, "step_seconds": batch / rate}
 
 
 def time_rivals(trial: Trial) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.benchmarks.gpu.first_light import facts, kernels, speed, tokens
+from tests.benchmarks.gpu.first_light import card_tests, facts, kernels, speed, tokens
 from tests.benchmarks.gpu.first_light.trial import Trial
 
 Result = dict[str, Any]
@@ -24,8 +24,9 @@ class Step:
 STEPS = (
     Step("facts", 15, facts.read_facts),
     Step("kernels", 90, kernels.compare_kernels),
-    Step("tokens", 60, tokens.compare_tokens),
-    Step("speed", 120, speed.time_engine),
+    Step("tests", 120, card_tests.run_card_tests),
+    Step("tokens", 100, tokens.compare_tokens),
+    Step("speed", 170, speed.time_engine),
     Step("rivals", 50, speed.time_rivals),
     Step("tiles", 60, kernels.time_tiles),
 )

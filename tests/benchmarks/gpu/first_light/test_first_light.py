@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.benchmarks.gpu.first_light import __main__ as first_light
-from tests.benchmarks.gpu.first_light.light_page import extend, write_page
+from tests.benchmarks.gpu.first_light.light_page import write_page
 from tests.benchmarks.gpu.first_light.steps import STEPS, Step
 
 TIMEOUT = 120
@@ -46,12 +46,16 @@ def test_a_step_that_does_not_exist_or_end_is_told_and_the_next_one_runs(
     assert "Wrong:" in write_page(lines)
 
 
-def test_layers_are_extended_by_their_difference() -> None:
-    assert extend({4: 1.0, 8: 2.0}) == pytest.approx(8.0)
-    assert extend({4: 1.0}) == 0.0
-    assert extend({4: 1.0, 8: 0.9}) == 0.0
-    lines = [
-        {"step": "speed", "ok": True, "layers": layers, "graphs": "on", "context": 9, "batch": 2, "step_seconds": time}
-        for layers, time in ((4, 0.5), (8, 1.0))
-    ]
-    assert "| on | 9 | 2 | 4000.00 | 0 |" in write_page(lines)
+def test_the_page_has_rates_and_shares() -> None:
+    decode = {"graphs": "on", "context": 9, "batch": 2, "step_seconds": 0.5}
+    prefill = {"prompt": 80, "prefill_seconds": 0.1}
+    whole = {"batch": 2, "step_microseconds": 9.0, "busy_microseconds": 8.0, "launches": 12.0}
+    share = {"batch": 2, "kernel": "multiply", "microseconds": 5.0, "launches": 4.0}
+    page = write_page([{"step": "speed", "ok": True} | line for line in (decode, prefill, whole, share)])
+    for row in (
+        "| on | 9 | 2 | 500.00 | 4 |",
+        "| 80 | 100.0 | 800 |",
+        "| 2 | whole step | 9.0 | 12.0 |",
+        "| 2 | multiply | 5.0 | 4.0 |",
+    ):
+        assert row in page

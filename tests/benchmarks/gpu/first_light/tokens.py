@@ -1,5 +1,7 @@
-"""Tokens of a model through each way to compute it: torch alone, the kernels, and the kernels replayed as graphs."""
+"""Tokens of a model through each way to compute it: torch alone, the kernels, the kernels replayed as graphs, and
+replays that are launched before their predecessor has ended."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,27 +12,32 @@ from headrace.engine.engines.text_engine import TextEngine
 
 WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("torch", {"kernels": "torch"}),
-    ("kernels", {"cuda_graphs": "off"}),
-    ("graphs", {"cuda_graphs": "on"}),
+    ("kernels", {"cuda_graphs": "off", "overlap": "off"}),
+    ("graphs", {"cuda_graphs": "on", "overlap": "off"}),
+    ("overlapped", {"cuda_graphs": "on", "overlap": "on"}),
     ("int8 keys and values", {"kv_precision": "int8"}),
 )
 OUTPUT_COUNT = 16
 
 
 def compare_tokens(trial: Trial) -> Iterator[dict[str, Any]]:
-    """Generates greedily and drawn. Graphs must say what the kernels say, before and after a sleep. Beside torch, which
-    rounds otherwise, and with coarser keys and values the first tokens alone are compared, and nothing is required."""
+    """Generates greedily and drawn. Graphs must say what the kernels say, before and after a sleep, and overlapped ones
+    too. Beside torch, which rounds otherwise, and with coarser keys and values the first tokens alone are compared, and
+    nothing is required."""
     spoken: dict[str, dict[str, list[int]]] = {}
     with trial.model(trial.layer_counts[0]) as folder:
         for way, settings in WAYS:
+            started = time.monotonic()
             engine = trial.engine(folder, **settings)
+            load_seconds = time.monotonic() - started
             spoken[way] = generate(engine)
             line: dict[str, Any] = {"way": way, "equal_tokens": _equal_shares(spoken["torch"], spoken[way])}
-            if way == "graphs":
+            line["load_seconds"] = round(load_seconds, 1)
+            if way in {"graphs", "overlapped"}:
                 engine.sleep()
                 engine.wake()
                 line["after_sleep"] = generate(engine) == spoken[way]
-                line["ok"] = line["after_sleep"] and spoken["graphs"] == spoken["kernels"]
+                line["ok"] = line["after_sleep"] and spoken[way] == spoken["kernels"]
             engine.close()
             yield line
 

@@ -46,8 +46,8 @@ class Trial:
 
     @property
     def layer_counts(self) -> tuple[int, int]:
-        """Layers of the two models that are timed: their difference tells the time of a layer."""
-        return (1, 2) if self.is_rehearsal else (4, 8)
+        """Layers of the model whose tokens are compared, and of the one that is timed, which on a card is whole."""
+        return (1, 2) if self.is_rehearsal else (4, 32)
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -66,6 +66,10 @@ class Trial:
     @property
     def output_count(self) -> int:
         return 3 if self.is_rehearsal else 32
+
+    @property
+    def step_tokens(self) -> int:
+        return 64 if self.is_rehearsal else 2048
 
     @property
     def sizes(self) -> Sizes:
@@ -96,7 +100,7 @@ class Trial:
             "speculation": "off",
             "prefix_cache": False,
             "max_running_count": max(self.batches),
-            "max_step_token_count": 64 if self.is_rehearsal else 2048,
+            "max_step_token_count": self.step_tokens,
             "sampling_defaults": "neutral",
         }
         if self.is_rehearsal:

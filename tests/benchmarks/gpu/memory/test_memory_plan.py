@@ -15,6 +15,8 @@ from headrace.planning.device_profile import PROFILES, read_profile
 from headrace.planning.footprint import list_footprints
 
 AWQ = QuantizationScheme("awq", 4, 128, symmetric=False)
+MIN_PREDICTED = 0.85
+"""Minimum share of the tokens of keys and values that is predicted: what a step takes is not known then."""
 CONFIG = EngineConfig(kernels="triton", precision="bfloat16", max_running_count=64, max_step_token_count=2048)
 
 
@@ -30,7 +32,7 @@ def test_a_model_takes_what_is_predicted(name: str, card: str, least_tokens: int
     assert plan.weights == pytest.approx(footprint.weight_bytes, rel=0.01)
     assert plan.kv_per_token == footprint.kv_bytes_per_token
     assert plan.steps + plan.graphs < RESERVE * profile.memory_bytes
-    assert plan.kv_tokens(profile.memory_bytes) == pytest.approx(predicted.kv_token_count, rel=0.1)
+    assert MIN_PREDICTED <= predicted.kv_token_count / plan.kv_tokens(profile.memory_bytes) <= 1
     assert plan.kv_tokens(profile.memory_bytes) >= least_tokens
 
 
