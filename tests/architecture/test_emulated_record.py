@@ -50,9 +50,9 @@ def test_line_ends_of_a_checkout_do_not_count(root: Path, copy: Path) -> None:
         ("kernels", "hatch_build.py", "FLAGS += ('-O0',)\n"),
         ("kernels", "tests/libs/engine/kernels/emulated_arm/serve.cpp", "int more;\n"),
         ("kernels", "tests/libs/engine/kernels/test_arm_emulated.py", "MORE = 1\n"),
-        ("kernels", "tests/libs/engine/gguf_blocks.py", "MORE = 1\n"),
+        ("kernels", "tests/libs/engine/kernels/sequence_attention.py", "MORE = 1\n"),
         ("kernels", "tests/unpacked_packages.py", "MORE = 1\n"),
-        ("triton", "libs/headrace/engine/triton/quantized_matmul.py", "MORE = 1\n"),
+        ("triton", "libs/headrace/engine/triton/products/quantized_matmul.py", "MORE = 1\n"),
         ("triton", "tests/libs/engine/triton/interpreter.py", "MORE = 1\n"),
     ],
 )

@@ -99,11 +99,11 @@ def test_plan(tmp_path: Path) -> None:
 
 
 def test_plan_of_a_model_that_is_not_here() -> None:
-    cards = ("--on", "a100-80g", "--on", "2xl4", "--on", "h200")
+    cards = ("--on", "a100-80g", "--on", "4xl4", "--on", "h200")
     done = headrace_here("plan", "llama-3.3-70b", *cards)
     assert done.returncode == 0, done.stderr
     pages = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    assert pages == [f"{name}, int4 (awq): fits" for name in ("a100-80g", "2xl4", "h200")]
+    assert pages == [f"{name}, int4 (awq): fits" for name in ("a100-80g", "4xl4", "h200")]
     assert done.stdout.count("assumed: ") == 4
     rows = json.loads(headrace_here("plan", "llama-3.3-70b", *cards, "--json").stdout)["rows"]
     assert all(row["token_rates"][0] and row["prices_per_million"][0] for row in rows)

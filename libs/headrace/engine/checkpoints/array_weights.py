@@ -19,9 +19,8 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     kernel_group_of,
     stack_arrays,
 )
-from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
-from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
+from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES, HEAD_BITS, WeightRounding
 from headrace.engine.kernels.storage import Storage
 from headrace.errors.tree import ConfigError
 
@@ -50,7 +49,8 @@ class ArraySource(Protocol):
 
 
 class ArrayWeights:
-    """Tensors that kernels can multiply, see ModelTensors. Plain matrices are rounded."""
+    """Tensors that kernels can multiply, see ModelTensors. Plain matrices are rounded, and floating-point codes are
+    plain numbers here."""
 
     def __init__(self, source: ArraySource, rounding: WeightRounding) -> None:
         self._source = source
@@ -63,10 +63,14 @@ class ArrayWeights:
         quantized = self._source.quantized(name, shape)
         if isinstance(quantized, BlockArrays):
             return quantized
-        if quantized is not None:
+        if quantized is not None and not quantized.is_float:
             fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
             return quantized if fits else self.plain(name, quantized.dequantize(), Storage.F32)
-        numbers, storage = self._source.stored(f"{name}.weight", shape)
+        numbers: Numbers
+        if quantized is None:
+            numbers, storage = self._source.stored(f"{name}.weight", shape)
+        else:
+            numbers, storage = quantized.dequantize(), Storage.F32
         group_size = next((size for size in GROUP_SIZES if shape[1] % size == 0), None)
         if self._bits is None or group_size is None or name == EMBEDDING:
             return self.plain(name, numbers, storage)

@@ -38,8 +38,9 @@ class CheckpointFacts(Protocol):
 
 def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: object) -> str:
     """Names the precision of the weights, for people. `dtype` is the type of activations, a name or a torch dtype."""
-    if model.quantization is not None:
-        return f"int{model.quantization.bits} ({model.quantization.method})"
+    scheme = model.quantization
+    if scheme is not None and not (scheme.is_float and config.precision in ROUNDED_BITS):
+        return f"{scheme.number_name} ({scheme.method})"
     if config.precision in ROUNDED_BITS:
         return str(config.precision)
     return str(dtype).removeprefix("torch.")

@@ -34,6 +34,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "I8": np.dtype(np.int8),
     "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(np.bool_),
+    "F8_E4M3": np.dtype(np.uint8),
+    "F8_E8M0": np.dtype(np.uint8),
 }
 _STORED = {"BF16": (np.dtype(np.int16), Storage.BF16), "F16": (np.dtype(np.float16), Storage.F16)}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})

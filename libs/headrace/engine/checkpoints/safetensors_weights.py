@@ -15,8 +15,9 @@ from headrace.engine.checkpoints.formats.cut_tensors import Runs
 from headrace.engine.checkpoints.formats.formats import read_input_order, read_part, read_quantized, scheme_of
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut
 from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
+from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES
+from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES
 from headrace.errors.tree import InvalidCheckpoint
 
 
@@ -54,7 +55,7 @@ class Weights:
         """Reads the weight [out, in] of module `name`: see WeightSource."""
         quantized = read_quantized(self, name, *shape, self._scheme)
         if quantized is not None:
-            return place(QuantizedMatrix.of(quantized), dtype, device)
+            return self._placed(name, quantized, dtype, device)
         weight = self.read(f"{name}.weight", shape, dtype, torch.device("cpu"))
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
@@ -63,8 +64,10 @@ class Weights:
         whole must be read for it, which also tells what is wrong with it. Raises InvalidCheckpoint."""
         scheme = scheme_of(self, name, self._scheme)
         if scheme is not None:
+            if scheme.is_float and not _keeps_groups(cut, self._round_to_bits):
+                return None
             arrays = read_part(self, name, cut, scheme)
-            return None if arrays is None else place(QuantizedMatrix.of(arrays), dtype, device)
+            return None if arrays is None else self._placed(name, arrays, dtype, device)
         stored = f"{name}.weight"
         if self.shape(stored) != cut.whole or not _keeps_groups(cut, self._round_to_bits):
             return None
@@ -111,6 +114,14 @@ class Weights:
         """Reads some places of a tensor along each dimension, see CutSource."""
         return _array(self.raw_part(name, runs))
 
+    def _placed(self, name: str, arrays: QuantizedArrays, dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns a quantized weight as the device's products need it. Floating-point codes are rounded at load if
+        plain numbers are."""
+        if arrays.is_float and self._round_to_bits is not None:
+            numbers = torch.from_numpy(arrays.dequantize())
+            return place_rounded(name, numbers, self._round_to_bits, dtype, device)
+        return place(QuantizedMatrix.of(arrays), dtype, device)
+
     def _find(self, name: str) -> tuple[Path, Any]:
         if name not in self._files:
             raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
@@ -118,6 +129,8 @@ class Weights:
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
+    if tensor.dtype in (torch.float8_e4m3fn, torch.float8_e8m0fnu):
+        return tensor.view(torch.uint8).numpy()
     return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
 
 

@@ -43,7 +43,7 @@ def choose_backend(
         backend = _gpu_backend(config, model, dtype, device, storage)
     if storage is None and not isinstance(backend.operators, KernelOperators):
         _log.info("attention gathers keys and values", extra={"reason": misfit})
-    graphs = partial(build_graphs, config, model, device, misfit if storage is None else "")
+    graphs = partial(build_graphs, config, device, misfit if storage is None else "")
     return replace(backend, graphs=graphs)
 
 

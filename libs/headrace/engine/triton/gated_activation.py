@@ -27,16 +27,15 @@ def activated(gates, activation: tl.constexpr):
     return active
 
 
-@triton.jit(do_not_specialize=["row_count", "split_count"])
+@triton.jit(do_not_specialize=["row_count"])
 def gated_activation_kernel(
     inputs,
     bias,
     outputs,
     row_count,
-    split_count,
     size,
     activation: tl.constexpr,
-    is_split: tl.constexpr,
+    split_count: tl.constexpr,
     has_bias: tl.constexpr,
     block: tl.constexpr,
 ):
@@ -45,10 +44,10 @@ def gated_activation_kernel(
     places = tl.program_id(1) * block + tl.arange(0, block)
     is_place = places < size
     place = row * 2 * size + places
-    if is_split:
+    if split_count > 0:
         split_size = tl.cast(row_count, tl.int64) * 2 * size
-        gates = sum_of_splits(inputs, bias, place, places, is_place, split_count, split_size, has_bias)
-        factors = sum_of_splits(inputs, bias, place + size, places + size, is_place, split_count, split_size, has_bias)
+        gates = sum_of_splits(inputs, bias, place, places, is_place, split_size, split_count, has_bias)
+        factors = sum_of_splits(inputs, bias, place + size, places + size, is_place, split_size, split_count, has_bias)
         # Rounded as if they had been written.
         gates = gates.to(outputs.dtype.element_ty).to(tl.float32)
         factors = factors.to(outputs.dtype.element_ty).to(tl.float32)
@@ -83,10 +82,9 @@ def _launch(inputs: Tensor, bias: Tensor | None, outputs: Tensor, activation: st
         inputs if bias is None else bias,
         outputs,
         row_count,
-        split_count,
         size,
         activation=activation,
-        is_split=split_count > 0,
+        split_count=split_count,
         has_bias=bias is not None,
         block=BLOCK,
         num_warps=WARP_COUNT,

@@ -10,7 +10,7 @@ from headrace.engine.triton.split_sum import SplitRows, sum_of_splits
 WARP_COUNT = 8
 
 
-@triton.jit(do_not_specialize=["row_count", "split_count"])
+@triton.jit(do_not_specialize=["row_count"])
 def residual_norm_kernel(
     inputs,
     bias,
@@ -20,19 +20,18 @@ def residual_norm_kernel(
     outputs,
     epsilon,
     row_count,
-    split_count,
     size: tl.constexpr,
     padded_size: tl.constexpr,
-    is_split: tl.constexpr,
+    split_count: tl.constexpr,
     has_bias: tl.constexpr,
 ):
     """Normalizes one row. Of a split one, it keeps the sum with the residual. Grid: rows."""
     places = tl.arange(0, padded_size)
     is_place = places < size
     row = tl.program_id(0).to(tl.int64) * size + places
-    if is_split:
+    if split_count > 0:
         split_size = tl.cast(row_count, tl.int64) * size
-        numbers = sum_of_splits(inputs, bias, row, places, is_place, split_count, split_size, has_bias)
+        numbers = sum_of_splits(inputs, bias, row, places, is_place, split_size, split_count, has_bias)
         numbers += tl.load(residual + row, mask=is_place, other=0.0).to(tl.float32)
         rounded = numbers.to(sums.dtype.element_ty)
         tl.store(sums + row, rounded, mask=is_place)
@@ -49,7 +48,7 @@ def normalize(inputs: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     that of `tl.sum` over one row: it depends on the size alone."""
     outputs = torch.empty_like(inputs)
     if len(inputs):
-        _launch(inputs, None, None, weight, outputs, outputs, epsilon, 1)
+        _launch(inputs, None, None, weight, outputs, outputs, epsilon, 0)
     return outputs
 
 
@@ -82,10 +81,9 @@ def _launch(
         outputs,
         epsilon,
         row_count,
-        split_count,
         size=size,
         padded_size=triton.next_power_of_2(size),
-        is_split=residual is not None,
+        split_count=split_count,
         has_bias=bias is not None,
         num_warps=WARP_COUNT,
     )

@@ -36,17 +36,20 @@ class SplitRows:
 
 
 @triton.jit
-def sum_of_splits(partials, bias, place, column, is_column, split_count, split_size, has_bias: tl.constexpr):
-    """Sums numbers in fp32. `place` are their places among those of a split, `column` those in `bias`."""
+def sum_of_splits(
+    partials, bias, place, column, is_column, split_size, split_count: tl.constexpr, has_bias: tl.constexpr
+):
+    """Sums numbers in fp32. `place` are their places among those of a split, `column` those in `bias`. The number of
+    splits is known to the compiler, so that all are asked for before the first one is added."""
     sums = tl.load(partials + place, mask=is_column, other=0.0)
-    for split in range(1, split_count):
-        sums += tl.load(partials + tl.cast(split, tl.int64) * split_size + place, mask=is_column, other=0.0)
+    for split in tl.static_range(1, split_count):
+        sums += tl.load(partials + split * split_size + place, mask=is_column, other=0.0)
     if has_bias:
         sums += tl.load(bias + column, mask=is_column, other=0.0).to(tl.float32)
     return sums
 
 
-@triton.jit(do_not_specialize=["row_count", "split_count"])
+@triton.jit(do_not_specialize=["row_count"])
 def split_sum_kernel(
     partials,
     bias,
@@ -54,7 +57,7 @@ def split_sum_kernel(
     outputs,
     row_count,
     out_size,
-    split_count,
+    split_count: tl.constexpr,
     has_bias: tl.constexpr,
     has_residual: tl.constexpr,
     block: tl.constexpr,
@@ -64,7 +67,7 @@ def split_sum_kernel(
     is_column = columns < out_size
     place = tl.program_id(0).to(tl.int64) * out_size + columns
     split_size = tl.cast(row_count, tl.int64) * out_size
-    sums = sum_of_splits(partials, bias, place, columns, is_column, split_count, split_size, has_bias)
+    sums = sum_of_splits(partials, bias, place, columns, is_column, split_size, split_count, has_bias)
     if has_residual:
         sums += tl.load(residual + place, mask=is_column, other=0.0).to(tl.float32)
     tl.store(outputs + place, sums.to(outputs.dtype.element_ty), mask=is_column)
@@ -81,7 +84,7 @@ def sum_splits(rows: SplitRows, residual: Tensor | None) -> Tensor:
         outputs,
         rows.row_count,
         rows.size,
-        rows.split_count,
+        split_count=rows.split_count,
         has_bias=rows.bias is not None,
         has_residual=residual is not None,
         block=BLOCK,

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from tests.libs.engine.damaged_bytes import damage, resettle
 from tests.libs.engine.engine_running import engine_config, finish, request
 from tests.libs.engine.gguf_files import Kind, convert
+from tests.libs.engine.tiny_floats import Form, round_to_floats
 from tests.libs.engine.tiny_models import make_family
 from tests.libs.engine.tiny_quantized import Method, quantize_projections
 
@@ -40,6 +41,11 @@ def make_quantized(folder: Path, method: Method) -> None:
     (folder / GENERATION).write_text('{"eos_token_id": [1, 2]}')
 
 
+def make_floats(folder: Path, form: Form) -> None:
+    make_family(folder, "llama", hidden_size=64, intermediate_size=96)
+    round_to_floats(folder, form)
+
+
 def make_sharded(folder: Path) -> None:
     """Two shards and their index."""
     make_family(folder, "llama")
@@ -63,11 +69,13 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "gptq": lambda folder: make_quantized(folder, "gptq"),
     "awq": lambda folder: make_quantized(folder, "awq"),
     "compressed-tensors": lambda folder: make_quantized(folder, "compressed-tensors"),
+    "nvfp4": lambda folder: make_floats(folder, "nvfp4-pack-quantized"),
+    "fp8": lambda folder: make_floats(folder, "fp8"),
     "sharded": make_sharded,
     "gguf": make_gguf,
 }
 TARGETS = [
-    *((kind, file) for kind in ("gptq", "awq", "compressed-tensors") for file in (MODEL, CONFIG)),
+    *((kind, file) for kind in ("gptq", "awq", "compressed-tensors", "nvfp4", "fp8") for file in (MODEL, CONFIG)),
     ("gptq", GENERATION),
     ("sharded", INDEX),
     ("gguf", GGUF),

@@ -23,6 +23,17 @@ def test_numbers_are_torchs(tmp_path: Path, dtype: torch.dtype) -> None:
     assert torch.equal(torch.from_numpy(found.copy()), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e8m0fnu])
+def test_floats_of_eight_bits_are_their_bytes(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Readers of formats know what they mean. Alone they are no weight."""
+    codes = torch.arange(15, dtype=torch.uint8).reshape(SHAPE)
+    save_file({"m": codes.view(dtype)}, tmp_path / "model.safetensors")
+    arrays = SafetensorsArrays(tmp_path)
+    assert arrays.array("m").tolist() == Weights(tmp_path).array("m").tolist() == codes.tolist()
+    with pytest.raises(InvalidCheckpoint, match="tensor m holds F8_"):
+        arrays.values("m", SHAPE)
+
+
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     save_file({"m": torch.ones(SHAPE), "i": torch.ones(SHAPE, dtype=torch.int32)}, tmp_path / "model.safetensors")
     arrays = SafetensorsArrays(tmp_path)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -23,6 +25,8 @@ from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAtte
 from headrace.engine.torch.attention.token_attention import TokenAttention
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.backends.torch_backend import torch_backend
+from headrace.engine.torch.decoder.decoder_layer import PreNormLayer
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.rms_norm import RmsNorm
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
@@ -78,10 +82,15 @@ def test_a_device_that_triton_does_not_run_on_computes_through_torch(
 
 def test_graphs_that_are_insisted_on_and_cannot_be_are_refused(model: DecoderConfig) -> None:
     backend = choose_backend(engine_config(cuda_graphs="on"), model, CPU, "", 1)
+    attention, decoder = attention_of(backend, model), SimpleNamespace(layers=[])
     with pytest.raises(ConfigError, match="do not attend here: the device is no GPU; choose auto or off"):
-        backend.graphs(None, attention_of(backend, model), 64, None)  # type: ignore[arg-type]
+        backend.graphs(decoder, attention, 64, None)  # type: ignore[arg-type]
+    experts = ExpertMlp(Mock(), [], 2, Mock())
+    decoder.layers = [PreNormLayer(Mock(), Mock(), Mock(), experts)]
+    with pytest.raises(ConfigError, match="the host routes this model's experts"):
+        backend.graphs(decoder, attention, 64, None)  # type: ignore[arg-type]
     usual = choose_backend(engine_config(), model, CPU, "", 1)
-    assert usual.graphs(None, attention_of(usual, model), 64, None) is None  # type: ignore[arg-type]
+    assert usual.graphs(decoder, attention_of(usual, model), 64, None) is None  # type: ignore[arg-type]
 
 
 def test_keys_and_values_are_kept_as_computed_or_refused(model: DecoderConfig) -> None:

@@ -17,6 +17,7 @@ from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
 from tests.libs.engine.parallel.summing_ranks import counted
+from tests.libs.engine.tiny_floats import FORMS, round_to_floats
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
@@ -29,6 +30,18 @@ FOLLOWER = "headrace.engine.parallel.follower"
 SPLITS = [{"tensor_parallel_count": 2}, {"pipeline_parallel_count": 2}]
 SIZES: dict[str, Any] = {"intermediate_size": 128, "head_dim": 32}
 """Sizes of which every half is made of whole groups."""
+FORMATS = (
+    "float32",
+    "bfloat16",
+    "int4",
+    "int8",
+    "awq",
+    "gptq",
+    "compressed-tensors",
+    "gguf",
+    "fp8",
+    "nvfp4-pack-quantized",
+)
 FAMILIES = ["qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
 
 
@@ -78,13 +91,15 @@ def make_format(folder: Path, name: str) -> Path:
     make_family(folder, "llama", **SIZES)
     if name == "gguf":
         return convert(folder, folder / "model.gguf", Kind.Q8_0)
+    if name in FORMS:
+        round_to_floats(folder, name)
     if name in ("awq", "gptq", "compressed-tensors"):
         quantize_projections(folder, name)  # type: ignore[arg-type]
     return folder
 
 
 @pytest.mark.usefixtures("forked")
-@pytest.mark.parametrize("name", ["float32", "bfloat16", "int4", "int8", "awq", "gptq", "compressed-tensors", "gguf"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_format(tmp_path: Path, name: str) -> None:
     rounded = {"precision": name} if name in ("int4", "int8", "bfloat16") else {}
     # Layers are whole in a pipeline, so one format of each kind shows that they are found.

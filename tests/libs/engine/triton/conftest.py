@@ -11,14 +11,17 @@ from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py", "test_variants.py"]
-ANYWHERE = ["test_quantized_product.py", "test_row_kernels.py", "test_split_rows.py", "test_tokens.py"]
+PRODUCTS = ["test_expert_rows.py", "test_grouped_matmul.py", "test_quantized_product.py"]
+ANYWHERE = [*PRODUCTS, "test_row_kernels.py", "test_split_rows.py", "test_tokens.py"]
 """Tests of the interpreter and of a GPU."""
 HAVE_DEVICES = ["test_split_rows.py", "test_tokens.py"]
 """Tests that take their tensors to the device themselves."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]
 INTERPRETED = ["attention/test_attention_bounds.py", "test_bounds.py", "test_contests.py", "test_five_services.py"]
 INTERPRETED += ["test_current_device_everywhere.py", "test_launches.py", "test_replayed_decodes.py", "test_waits.py"]
-collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED if HAS_GPU else [*INTERPRETED, *ANYWHERE, "attention"]
+collect_ignore = (
+    COMPILED if IS_INTERPRETED else INTERPRETED if HAS_GPU else [*INTERPRETED, *ANYWHERE, "attention", "products"]
+)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,8 +58,8 @@ def _on_the_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 def _repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the interpreter multiply and subtract bf16, multiply each row by itself, and round to fp8."""
     if IS_INTERPRETED:
-        from tests.libs.engine.triton.interpreter import repair_differences, repair_fp8, repair_products
+        from tests.libs.engine.triton.interpreter import repair_bf16, repair_fp8, repair_products
 
         repair_products(monkeypatch)
-        repair_differences(monkeypatch)
+        repair_bf16(monkeypatch)
         repair_fp8(monkeypatch)

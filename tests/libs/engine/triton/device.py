@@ -16,25 +16,28 @@ FP32_ERROR = 1e-5 if HAS_GPU else 2e-6
 LAUNCHERS = (
     "attend_decodes",
     "attend_spans",
+    "gate_grouped",
     "gate_rows",
     "multiply",
+    "multiply_grouped",
     "normalize",
     "rotate_and_store",
+    "sort_by_expert",
 )
 """Functions that launch kernels, by the names that tests import."""
 
 
-def launched_on(device: torch.device, launcher: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def launched_on(device: torch.device, launcher: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a launcher that takes tensors of the CPU to a device, and its results back, those in place too: oracles
     stay on the CPU."""
 
-    def launch(*operands: Any, **options: Any) -> Tensor:
+    def launch(*operands: Any, **options: Any) -> Any:
         moved: list[tuple[Tensor, Tensor]] = []
         there = [_move(each, device, moved) for each in operands]
         result = launcher(*there, **{name: _move(each, device, moved) for name, each in options.items()})
         for here, copy in moved:
             here.copy_(copy)
-        return result.cpu()
+        return _move(result, torch.device("cpu"), [])
 
     return launch
 

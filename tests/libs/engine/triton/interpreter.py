@@ -1,5 +1,6 @@
 """Triton's interpreter, repaired, and made to run the programs of a grid in another order."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,26 @@ def repair_products(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
 
 
-def repair_differences(patch: pytest.MonkeyPatch) -> None:
-    """Subtracts bf16 in fp32 and cuts the result, which is exact wherever the difference is. The interpreter subtracts
-    the bits of bf16 as integers."""
-    create_fsub = interpreter.InterpreterBuilder.create_fsub
+def repair_bf16(patch: pytest.MonkeyPatch) -> None:
+    """Subtracts and multiplies bf16 in fp32 and cuts the result, which is exact wherever a number of bf16 is. The
+    interpreter takes their bits for integers."""
+    for name in ("create_fsub", "create_fmul"):
+        compute = getattr(interpreter.InterpreterBuilder, name)
+        patch.setattr(interpreter.InterpreterBuilder, name, _in_fp32(compute))
 
-    def create_difference(self: Any, left: Any, right: Any) -> Any:
+
+def _in_fp32(compute: Callable[..., Any]) -> Callable[..., Any]:
+    def compute_wide(self: Any, left: Any, right: Any) -> Any:
         if left.dtype.scalar != tl.bfloat16:
-            return create_fsub(self, left, right)
-        wide = (self.cast_impl(each, tl.float32) for each in (left, right))
-        return self.cast_impl(create_fsub(self, *wide), tl.bfloat16)
+            return compute(self, left, right)
+        wide = (
+            interpreter.TensorHandle((each.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+            for each in (left, right)
+        )
+        bits = np.ascontiguousarray(compute(self, *wide).data).view(np.uint32) >> 16
+        return interpreter.TensorHandle(bits.astype(np.uint16), tl.bfloat16)
 
-    patch.setattr(interpreter.InterpreterBuilder, "create_fsub", create_difference)
+    return compute_wide
 
 
 def repair_fp8(patch: pytest.MonkeyPatch) -> None:

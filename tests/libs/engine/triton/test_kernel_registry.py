@@ -29,14 +29,21 @@ def interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("interpreter")
 def test_what_the_kernels_have_is_taken() -> None:
-    for change in ({}, {"bits": 8}, {"group_size": 32}, {"group_size": 100, "in_size": 100}, {"dtype": torch.float16}):
+    for change in (
+        {},
+        {"bits": 8},
+        {"group_size": 32},
+        {"group_size": 16},
+        {"group_size": 100, "in_size": 100},
+        {"dtype": torch.float16},
+    ):
         assert can_implement(replace(PROBLEM, **change)) == (True, "ok")
 
 
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [({"bits": 3}, "codes of 3 bits"), ({"group_size": 48}, "groups of 48"), ({"dtype": torch.float64}, "float64")],
+    [({"bits": 3}, "codes of 3 bits"), ({"group_size": 24}, "groups of 24"), ({"dtype": torch.float64}, "float64")],
 )
 def test_what_they_lack_is_told(change: dict[str, object], reason: str) -> None:
     fits, said = can_implement(replace(PROBLEM, **change))  # type: ignore[arg-type]
@@ -104,7 +111,7 @@ def test_an_old_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_rows_from_which_weights_are_dequantized_are_those_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    for capability, most in (((8, 0), 255), ((9, 0), 255), ((12, 0), None)):
+    for capability, most in (((8, 0), 255), ((9, 0), 320), ((12, 0), None)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
         assert max_tiled_rows(torch.device("cuda")) == most
     assert max_tiled_rows(torch.device("cpu")) is None

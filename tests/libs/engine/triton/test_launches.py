@@ -18,8 +18,8 @@ from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.gpu.graphs.step_capture import Computation
 from headrace.engine.gpu.layers.fused_layers import FusedLayers
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.triton import quantized_product
-from headrace.engine.triton.tile_choice import USUAL, TileChoice
+from headrace.engine.triton.products import quantized_product
+from headrace.engine.triton.products.tile_choice import USUAL, TileChoice
 
 LAYERS = (2, 5)
 LAUNCHES = {

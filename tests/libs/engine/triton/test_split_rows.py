@@ -9,11 +9,11 @@ from tests.libs.engine.triton.device import DEVICE
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 from torch import Tensor
 
-from headrace.engine.triton import quantized_matmul, quantized_product
 from headrace.engine.triton.attention.kv_pages import KvPages
 from headrace.engine.triton.attention.rotary_store import RotaryHeads, rotate_and_store
 from headrace.engine.triton.gated_activation import gate_rows, sum_and_gate
-from headrace.engine.triton.quantized_product import ProductKernel, gated_product, multiply
+from headrace.engine.triton.products import quantized_matmul, quantized_product
+from headrace.engine.triton.products.quantized_product import ProductKernel, gated_product, multiply
 from headrace.engine.triton.residual_norm import add_and_normalize, normalize
 from headrace.engine.triton.split_sum import SplitRows, sum_splits
 

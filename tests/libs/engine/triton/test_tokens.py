@@ -6,23 +6,46 @@ from typing import Any
 
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run
-from tests.libs.engine.tiny_models import make_family, make_prompts
-from tests.libs.engine.tiny_quantized import Method
+from tests.libs.engine.gguf_blocks import KINDS, q4_k_m, write_model
+from tests.libs.engine.gguf_files import Kind
+from tests.libs.engine.tiny_floats import FORMS, Form, round_to_floats
+from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family, make_prompts, save_random
+from tests.libs.engine.tiny_quantized import Method, quantize_projections
 from tests.libs.engine.triton.device import DEVICE, HAS_GPU
-from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
+from tests.libs.engine.triton.tiny_quantized import METHODS, SIZES, quantize_tiny
 from torch import Tensor
 
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.gpu.attention import triton_attention
-from headrace.engine.gpu.operators import triton_linear
+from headrace.engine.gpu.operators import grouped_experts, triton_linear
 from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import ProductKernel, gated_product, multiply, split_product
+from headrace.engine.triton.products.packed_codes import PackedCodes
+from headrace.engine.triton.products.quantized_product import ProductKernel, gated_product, multiply, split_product
 from headrace.kv.block_hash import hash_blocks
 
 THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
 PROMPTS = make_prompts((37, 3, 20))
+
+
+BLOCK_SIZES: dict[str, Any] = {
+    "model_type": "llama",
+    "vocab_size": VOCAB_SIZE,
+    "max_position_embeddings": 512,
+    "hidden_size": 256,
+    "num_hidden_layers": 1,
+    "intermediate_size": 512,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+}
+
+
+def every_kind(name: str, layer: int, _layer_count: int) -> Kind:
+    """Gives each tensor blocks of another kind."""
+    order = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output", "token_embd")
+    return KINDS[(order.index(name) + layer) % len(KINDS)]
 
 
 def load(folder: Path, **settings: Any) -> TextEngine:
@@ -83,6 +106,44 @@ def test_the_tokens_are_those_of_the_exact_cpu_path(
     assert engine.stats().prefix_hit_token_count == 32
     assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= {shape for shape, _ in products}
     assert set(calls) == {"attend_decodes", "attend_spans"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_floating_point_codes_give_the_tokens_of_their_numbers(tmp_path: Path, form: Form) -> None:
+    """The exact CPU path computes with the numbers that the codes stand for."""
+    save_random(tmp_path, {"model_type": "llama", **SIZES})
+    round_to_floats(tmp_path, form)
+    expected = generate(load(tmp_path, exact=True))
+    engine = load(tmp_path, kernels="triton")
+    assert engine.spec.precision.startswith("fp4" if "fp4" in form else "fp8")
+    assert generate(engine) == expected
+
+
+@pytest.mark.parametrize("mix", [q4_k_m, every_kind])
+def test_blocks_of_gguf_are_multiplied_by_their_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mix: Callable[[str, int, int], Kind]
+) -> None:
+    """A matrix may have several kinds, and the head has blocks too."""
+    path = write_model(tmp_path / "model.gguf", BLOCK_SIZES, mix)
+    expected = generate(load(path, exact=True))
+    products = watch_products(monkeypatch)
+    assert generate(load(path, kernels="triton")) == expected
+    assert {(512, 256), (256, 256), (1024, 256), (256, 512)} <= {shape for shape, _ in products}
+
+
+@pytest.mark.parametrize(("method", "is_grouped"), [("awq", True), ("gptq", False)])
+def test_experts_are_computed_together_where_they_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method, is_grouped: bool
+) -> None:
+    """GPTQ's have inputs in an order of their own each."""
+    make_family(tmp_path, "qwen3_moe", num_hidden_layers=2, intermediate_size=96, moe_intermediate_size=64)
+    quantize_projections(tmp_path, method)
+    expected = generate(load(tmp_path, exact=True))
+    calls: list[str] = []
+    for name in ("gate_grouped", "multiply_grouped"):
+        monkeypatch.setattr(grouped_experts, name, noted(getattr(grouped_experts, name), calls))
+    assert generate(load(tmp_path, kernels="triton")) == expected
+    assert set(calls) == ({"gate_grouped", "multiply_grouped"} if is_grouped else set())
 
 
 def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(

@@ -32,7 +32,7 @@ from headrace.engine.torch.decoder.decoder_layer import PreNormLayer
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.layers.gated_mlp import GatedMlp
 from headrace.engine.torch.trial_steps import in_block_0, steps_of_all_sizes
-from headrace.engine.triton.quantized_product import choose_kernel, multiply
+from headrace.engine.triton.products.quantized_product import choose_kernel, multiply
 
 CPU = torch.device("cpu")
 BACKEND = make_backend(GPUTarget("cuda", 80, 32))

@@ -9,9 +9,16 @@ from typing import Any, Literal
 
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
-Method = Literal["awq", "gptq", "compressed-tensors"]
-METHODS = ("awq", "gptq", "compressed-tensors")
+Method = Literal["awq", "gptq", "compressed-tensors", "float-quantized", "fp4-pack-quantized", "fp8"]
+"""Layout of a module's tensors. compressed-tensors has three: of integers, and of numbers of 8 and of 4 bits."""
+METHODS = ("awq", "gptq", "compressed-tensors", "fp8")
 SUPPORTED_BITS = (2, 3, 4, 8)
+FLOAT_FORMATS: dict[str, tuple[Method, int]] = {
+    "float-quantized": ("float-quantized", 8),
+    "mxfp4-pack-quantized": ("fp4-pack-quantized", 4),
+    "nvfp4-pack-quantized": ("fp4-pack-quantized", 4),
+}
+"""Layouts and bits of the formats of compressed-tensors whose codes are floating-point numbers."""
 OLD_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq"}
 
 
@@ -28,6 +35,15 @@ class QuantizationScheme:
     """Number that the file subtracted from each stored zero point: 1 in GPTQ's first version, otherwise 0."""
     rules: tuple[tuple[str, Mapping[str, Any] | None], ...] = ()
     """Rules (pattern, overrides) in order; with None, a matching module stays unquantized."""
+    is_float: bool = False
+    """Whether codes are floating-point numbers: E2M1 in 4 bits, E4M3 in 8."""
+    block_rows: int = 1
+    """Outputs that share a scale."""
+
+    @property
+    def number_name(self) -> str:
+        """Names the numbers for people."""
+        return f"{'fp' if self.is_float else 'int'}{self.bits}"
 
     def of_module(self, name: str) -> "QuantizationScheme | None":
         """Returns the scheme of one module, or None if it is not quantized. The first matching rule decides."""
@@ -59,6 +75,8 @@ def read_scheme(folder: Path, config: Mapping[str, Any]) -> QuantizationScheme |
             return _gptq(raw)
         if method == "compressed-tensors":
             return _compressed_tensors(raw)
+        if method == "fp8":
+            return _fp8(raw)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
@@ -114,12 +132,15 @@ def _dynamic_rule(pattern: str, value: Mapping[str, Any]) -> tuple[str, Mapping[
 
 def _compressed_tensors(raw: Mapping[str, Any]) -> QuantizationScheme:
     layout = raw.get("format")
-    if layout not in ("pack-quantized", "int-quantized"):
-        raise Unsupported(f"compressed-tensors {layout!r} is not supported: only pack-quantized and int-quantized")
+    if layout not in ("pack-quantized", "int-quantized", *FLOAT_FORMATS):
+        known = ", ".join(("pack-quantized", "int-quantized", *FLOAT_FORMATS))
+        raise Unsupported(f"compressed-tensors {layout!r} is not supported: only {known}")
     groups = list(raw["config_groups"].values())
     if len(groups) != 1:
         raise Unsupported("compressed-tensors with several config_groups is not supported: only one")
     weights = groups[0]["weights"]
+    if layout in FLOAT_FORMATS:
+        return _compressed_floats(layout, weights)
     if weights.get("type", "int") != "int":
         raise Unsupported(f"compressed-tensors weights of type {weights['type']!r} are not supported: only int")
     if weights.get("strategy") not in ("group", "channel", "tensor"):
@@ -127,6 +148,36 @@ def _compressed_tensors(raw: Mapping[str, Any]) -> QuantizationScheme:
     group_size = _group_size(weights.get("group_size") or -1)
     bits = _checked_bits(weights["num_bits"])
     return QuantizationScheme("compressed-tensors", bits, group_size, bool(weights.get("symmetric", True)))
+
+
+def _compressed_floats(layout: str, weights: Mapping[str, Any]) -> QuantizationScheme:
+    method, bits = FLOAT_FORMATS[layout]
+    if weights.get("type") != "float" or weights["num_bits"] != bits or not weights.get("symmetric", True):
+        raise Unsupported(f"compressed-tensors {layout!r} is supported with symmetric floats of {bits} bits alone")
+    rows, group_size = 1, _group_size(weights.get("group_size") or -1)
+    if weights.get("strategy") == "block":
+        rows, group_size = _block(weights["block_structure"])
+    elif weights.get("strategy") not in ("group", "tensor_group", "channel", "tensor"):
+        raise Unsupported(f"compressed-tensors strategy {weights.get('strategy')!r} is not supported")
+    return QuantizationScheme(method, bits, group_size, symmetric=True, is_float=True, block_rows=rows)
+
+
+def _fp8(raw: Mapping[str, Any]) -> QuantizationScheme:
+    number = str(raw.get("fmt", "e4m3")).lower()
+    if number not in ("e4m3", "float8_e4m3fn"):
+        raise Unsupported(f"fp8 of {number!r} is not supported: only e4m3")
+    if raw.get("weight_block_size") is None:
+        raise Unsupported("fp8 without weight_block_size is not supported: only with a scale for each block")
+    rows, group_size = _block(raw["weight_block_size"])
+    return QuantizationScheme("fp8", 8, group_size, symmetric=True, is_float=True, block_rows=rows)
+
+
+def _block(sizes: Any) -> tuple[int, int]:
+    """Reads the outputs and inputs that share a scale."""
+    rows, columns = (int(size) for size in sizes)
+    if rows < 1 or columns < 1:
+        raise InvalidCheckpoint(f"quantization_config: blocks have {rows} x {columns} numbers")
+    return rows, columns
 
 
 def _checked_bits(bits: Any) -> int:

@@ -1,1 +1,1 @@
-"""Quantized formats on the Hugging Face Hub: AWQ, GPTQ and compressed-tensors."""
+"""Quantized formats on the Hugging Face Hub: AWQ, GPTQ, compressed-tensors and FP8."""

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
-from headrace.engine.checkpoints.formats.bit_packing import unpack
 from headrace.engine.checkpoints.weights.quantized_arrays import Codes, QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
 
@@ -30,12 +29,14 @@ def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: Q
     if f"{name}.qzeros" in source:
         zeros = _unpack(take(source, f"{name}.qzeros", (groups, out_size // PER_WORD), np.int32), out_size)
     else:
-        zeros = np.full((groups, out_size), 1 << (BITS - 1), np.uint8)
-    whole = np.ascontiguousarray
-    return QuantizedArrays(whole(codes.T), whole(scales.T), whole(zeros.T), BITS, group_size)
+        zeros = np.full((out_size, groups), 1 << (BITS - 1), np.uint8)
+    return QuantizedArrays(codes, np.ascontiguousarray(scales.T), zeros, BITS, group_size)
 
 
 def _unpack(words: NDArray[np.int32], count: int) -> Codes:
-    """Unpacks int32 [rows, words] to uint8 [rows, count] in logical order."""
-    stored = unpack(words, BITS, count).reshape(len(words), -1, PER_WORD)
-    return stored[..., list(INVERSE_ORDER)].reshape(len(words), count)
+    """Unpacks int32 [rows, words] to uint8 [count, rows]: logical columns become rows, each written at once."""
+    columns = np.ascontiguousarray(words.view(np.uint32).T)
+    codes = np.empty((count, len(words)), np.uint8)
+    for nibble, column in enumerate(ORDER):
+        codes[column::PER_WORD] = (columns >> np.uint32(nibble * BITS)) & np.uint32((1 << BITS) - 1)
+    return codes

@@ -40,7 +40,7 @@ class CutTensors:
             if (name := f"{module}.{kind}") in source:
                 sizes = source.shape(name)
                 found = [
-                    cut.stored(axis, size, scheme.bits, self._group_size)
+                    cut.stored(axis, size, scheme.bits, self._group_size, scheme.block_rows)
                     for axis, size in zip(axes, sizes, strict=False)
                 ]
                 runs = [each for each in found if each is not None]

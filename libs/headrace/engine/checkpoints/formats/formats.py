@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.scheme import Method, QuantizationScheme
-from headrace.engine.checkpoints.formats import awq, compressed_tensors, gptq
+from headrace.engine.checkpoints.formats import awq, compressed_floats, compressed_tensors, fp8, gptq
 from headrace.engine.checkpoints.formats.cut_tensors import CutSource, CutTensors
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut
 from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
@@ -17,11 +17,17 @@ READERS: dict[Method, Reader] = {
     "awq": awq.read,
     "gptq": gptq.read,
     "compressed-tensors": compressed_tensors.read,
+    "float-quantized": compressed_floats.read_numbers,
+    "fp4-pack-quantized": compressed_floats.read_pairs,
+    "fp8": fp8.read,
 }
 MARKERS: dict[Method, tuple[str, ...]] = {
     "awq": ("qweight",),
     "gptq": ("qweight",),
     "compressed-tensors": ("weight_packed", "weight_scale"),
+    "float-quantized": ("weight_scale",),
+    "fp4-pack-quantized": ("weight_packed",),
+    "fp8": ("weight_scale_inv",),
 }
 """Tensors that only quantized modules have. Modules without them were left unquantized, such as most output heads."""
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from headrace.engine.checkpoints.facts.scheme import Method
 from headrace.engine.checkpoints.formats.bit_packing import WORD_BITS
 
+BYTE_BITS = 8
+
 
 class Axis(enum.Enum):
     """Meanings of a dimension of a stored tensor."""
@@ -16,8 +18,11 @@ class Axis(enum.Enum):
     OUTPUT_WORDS = enum.auto()
     """Words into which codes are packed along outputs."""
     INPUT_WORDS = enum.auto()
+    INPUT_BYTES = enum.auto()
     GROUPS = enum.auto()
     """Groups of inputs."""
+    BLOCKS = enum.auto()
+    """Blocks of outputs that share their scales."""
 
 
 AXES: dict[Method, dict[str, tuple[Axis, ...]]] = {
@@ -37,6 +42,18 @@ AXES: dict[Method, dict[str, tuple[Axis, ...]]] = {
         "weight": (Axis.OUTPUTS, Axis.INPUTS),
         "weight_scale": (Axis.OUTPUTS, Axis.GROUPS),
         "weight_zero_point": (Axis.OUTPUT_WORDS, Axis.GROUPS),
+    },
+    "float-quantized": {
+        "weight": (Axis.OUTPUTS, Axis.INPUTS),
+        "weight_scale": (Axis.BLOCKS, Axis.GROUPS),
+    },
+    "fp4-pack-quantized": {
+        "weight_packed": (Axis.OUTPUTS, Axis.INPUT_BYTES),
+        "weight_scale": (Axis.OUTPUTS, Axis.GROUPS),
+    },
+    "fp8": {
+        "weight": (Axis.OUTPUTS, Axis.INPUTS),
+        "weight_scale_inv": (Axis.BLOCKS, Axis.GROUPS),
     },
 }
 """Dimensions of the tensors of a module, by their names after the module's."""
@@ -61,16 +78,20 @@ class WeightCut:
     def has_all_inputs(self) -> bool:
         return len(self.inputs) == self.whole[1]
 
-    def stored(self, axis: Axis, size: int, bits: int, group_size: int) -> tuple[range, ...] | None:
+    def stored(self, axis: Axis, size: int, bits: int, group_size: int, block_rows: int) -> tuple[range, ...] | None:
         """Returns the runs along a dimension of `size` that hold the part. None: other numbers share their words or
         groups, or the size is not the one that the format implies."""
-        takes_outputs = axis in (Axis.OUTPUTS, Axis.OUTPUT_WORDS)
+        takes_outputs = axis in (Axis.OUTPUTS, Axis.OUTPUT_WORDS, Axis.BLOCKS)
         runs = self.outputs if takes_outputs else (self.inputs,)
         stored, each = 1, 1
         if axis in (Axis.OUTPUT_WORDS, Axis.INPUT_WORDS):
             stored, each = bits, WORD_BITS
+        elif axis is Axis.INPUT_BYTES:
+            stored, each = bits, BYTE_BITS
         elif axis is Axis.GROUPS:
             each = group_size
+        elif axis is Axis.BLOCKS:
+            each = block_rows
         if self.whole[0 if takes_outputs else 1] * stored != size * each:
             return None
         if any(bound * stored % each for run in runs for bound in (run.start, run.stop)):

@@ -7,8 +7,13 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
-from headrace.engine.checkpoints.weights.loaded_weight import place_rounded
-from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.checkpoints.gguf.gguf_blocks import block_codes
+from headrace.engine.checkpoints.weights.loaded_weight import place_for_gpu, place_rounded
+from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, stack
+from headrace.engine.triton.kernel_registry import can_launch
+
+CPU = torch.device("cpu")
 
 
 class GgufFile:
@@ -16,7 +21,7 @@ class GgufFile:
 
     def __init__(self, path: Path, round_to_bits: int | None = None) -> None:
         """Raises InvalidCheckpoint or Unsupported."""
-        self._arrays = GgufArrays(path)
+        self._arrays = GgufArrays(path, keeps_blocks=round_to_bits is None)
         self._round_to_bits = round_to_bits
 
     def config(self) -> dict[str, Any]:
@@ -31,6 +36,15 @@ class GgufFile:
         return torch.from_numpy(self._arrays.values(name, shape)).to(device=device, dtype=dtype)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """Reads the weight [out, in] of module `name`: see WeightSource."""
-        weight = self.read(f"{name}.weight", shape, torch.float32, torch.device("cpu"))
+        """Reads the weight [out, in] of module `name`: see WeightSource. GPUs multiply most kinds of blocks by their
+        codes."""
+        blocks = self._arrays.quantized(name, shape) if can_launch(device)[0] else None
+        codes = None if blocks is None else _codes(blocks)
+        if isinstance(codes, QuantizedMatrix) and (packed := place_for_gpu(codes, dtype, device)) is not None:
+            return packed
+        weight = self.read(f"{name}.weight", shape, torch.float32, CPU)
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
+
+
+def _codes(blocks: BlockArrays) -> Weight:
+    return stack([QuantizedMatrix.of(block_codes(run)) for run in blocks.runs])

@@ -8,18 +8,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.checkpoints.packing.array_packing import chosen_rows, pack_array, stored_array, with_bias
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_plain
 from headrace.engine.kernels.storage import Storage
 
 
 def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tensor | None = None) -> PackedWeight:
-    """Packs a weight, see `pack_array`. Plain weights of 16 bits keep their type."""
+    """Packs a weight, see `pack_array`. Plain weights of 16 bits keep their type, and floating-point codes become plain
+    numbers."""
     picked = None if bias is None else bias.float().contiguous().numpy()
     wanted = rows.numpy() if isinstance(rows, Tensor) else rows
-    if isinstance(weight, QuantizedMatrix):
+    if isinstance(weight, QuantizedMatrix) and not weight.is_float:
         return pack_array(weight.arrays(), picked, wanted)
-    return with_bias(pack_plain(*stored(weight), chosen_rows(wanted, len(weight))), picked, wanted)
+    numbers = plain(weight)
+    return with_bias(pack_plain(*stored(numbers), chosen_rows(wanted, len(numbers))), picked, wanted)
 
 
 def stored(tensor: Tensor) -> tuple[NDArray[np.generic], Storage]:

@@ -6,7 +6,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES, HEAD_BITS
 from headrace.engine.triton.kernel_registry import ProductProblem, can_implement
 
 
@@ -14,9 +14,15 @@ def place(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device) -> 
     """Returns a quantized matrix in the form that this device's products need."""
     if device.type == "cpu" and dtype == torch.float32 and can_pack(matrix)[0]:
         return matrix
-    if device.type != "cpu" and can_implement(problem_of(matrix, dtype, device))[0]:
-        return matrix.to(device)
+    # In an interpreter the kernels of GPUs run on a CPU, whose own take no floating-point codes.
+    if (device.type != "cpu" or matrix.is_float) and (packed := place_for_gpu(matrix, dtype, device)) is not None:
+        return packed
     return matrix.dequantize().to(device=device, dtype=dtype)
+
+
+def place_for_gpu(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device) -> QuantizedMatrix | None:
+    """Returns a quantized matrix in a device's memory, for the kernels of GPUs. None: they do not take it there."""
+    return matrix.to(device) if can_implement(problem_of(matrix, dtype, device))[0] else None
 
 
 def problem_of(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device) -> ProductProblem:

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.checkpoints.weights.code_numbers import code_numbers
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.kernels.packed_weight import GROUPS
 from headrace.engine.kernels.storage import BLOCKS, Storage
@@ -20,29 +21,42 @@ _SCALE_PLACES = {Storage.Q6_K: (208, 210), **dict.fromkeys((Storage.Q4_0, Storag
 
 @dataclass(frozen=True, slots=True)
 class QuantizedArrays:
-    """A weight [out, in] as integer codes with a scale and a zero point per row and group of inputs.
+    """A weight [out, in] as codes with a scale and a zero point per row and group of inputs.
 
-    W[n, input_order[k]] = (codes[n, k] - zeros[n, g]) * scales[n, g]  with  g = k // group_size
+    W[n, input_order[k]] = (number(codes[n, k]) - number(zeros[n, g])) * scales[n, g]  with  g = k // group_size
+
+    The number of a code is the code as an integer, or as a float: see `code_numbers`. Floats have zero points of 0.
+    Blocks of GGUF with minima have offsets in their place: W[n, k] = codes[n, k] * scales[n, g] + zeros[n, g].
     """
 
     codes: Codes
     """Codes [out, in], each below 2**bits."""
     scales: Floats
     """Scales [out, groups]."""
-    zeros: Codes
-    """Codes that represent 0 [out, groups]."""
+    zeros: Codes | Floats
+    """Codes that represent 0, or offsets fp32 [out, groups]."""
     bits: int
     group_size: int
     """Inputs that share a scale. The last group may be shorter."""
     input_order: NDArray[np.int64] | None = None
     """Input index of each column of `codes` [in], for groups that are not contiguous inputs. None: in order."""
+    is_float: bool = False
+    """Whether codes are floating-point numbers."""
+
+    @property
+    def has_offsets(self) -> bool:
+        return self.zeros.dtype == np.float32
 
     def dequantize(self) -> Floats:
-        """Returns the weight [out, in], exact: codes and zero points have at most 8 bits, so the only rounding is to
-        fp32."""
+        """Returns the weight [out, in]. Without offsets it is exact: codes and zero points have at most 8 bits, so the
+        only rounding is to fp32."""
         groups = np.arange(self.codes.shape[1]) // self.group_size
-        centered = self.codes.astype(np.float32) - self.zeros.astype(np.float32)[:, groups]
-        weight: Floats = centered * self.scales[:, groups]
+        numbers = code_numbers(self.bits, is_float=self.is_float)
+        weight: Floats
+        if self.has_offsets:
+            weight = numbers[self.codes] * self.scales[:, groups] + self.zeros[:, groups]
+        else:
+            weight = (numbers[self.codes] - numbers[self.zeros][:, groups]) * self.scales[:, groups]
         if self.input_order is None:
             return weight
         restored = np.empty_like(weight)
@@ -121,6 +135,7 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
             matrices[0].bits,
             matrices[0].group_size,
             matrices[0].input_order,
+            matrices[0].is_float,
         )
     blocks = [weight for weight in weights if isinstance(weight, BlockArrays)]
     if len(blocks) == len(weights):
@@ -140,7 +155,7 @@ def kernel_group_of(group_size: int) -> int | None:
 
 def _is_like(first: QuantizedArrays, other: QuantizedArrays) -> bool:
     """Whether both can be rows of the same matrix."""
-    if (first.bits, first.group_size) != (other.bits, other.group_size):
+    if (first.bits, first.group_size, first.is_float) != (other.bits, other.group_size, other.is_float):
         return False
     if first.input_order is None or other.input_order is None:
         return first.input_order is other.input_order

@@ -11,7 +11,8 @@ Array = NDArray[Any]
 
 
 class TensorSource(Protocol):
-    """The named tensors of a checkpoint: integers as stored, floating-point numbers of 16 and 32 bits as fp32."""
+    """The named tensors of a checkpoint: integers as stored, floating-point numbers of 16 and 32 bits as fp32, and
+    those of 8 bits as their bytes."""
 
     def __contains__(self, name: str) -> bool: ...
 
@@ -31,13 +32,18 @@ def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: type[
     return array
 
 
+def take_finite(source: TensorSource, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Reads numbers as float32. Raises InvalidCheckpoint if one is not finite."""
+    numbers: NDArray[np.float32] = take(source, name, shape, np.float32)
+    if not np.isfinite(numbers).all():
+        raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
+    return numbers
+
+
 def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Reads scales as float32, rounded to 16 significant bits (to nearest, ties to even): fp16 and bf16 have no more,
     and the kernels keep no more. Raises InvalidCheckpoint if one is not finite."""
-    scales = take(source, name, shape, np.float32)
-    if not np.isfinite(scales).all():
-        raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
-    bits = np.ascontiguousarray(scales).view(np.uint32)
+    bits = np.ascontiguousarray(take_finite(source, name, shape)).view(np.uint32)
     rounded: NDArray[np.float32] = (bits + 127 + (bits >> 8 & 1) & ~np.uint32(255)).view(np.float32)
     return rounded
 

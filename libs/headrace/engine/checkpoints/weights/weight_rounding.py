@@ -4,6 +4,11 @@ from dataclasses import dataclass
 
 from headrace.engine.kernels.storage import Storage
 
+GROUP_SIZES = (128, 64, 32)
+"""Group sizes of weights rounded at load, in order of preference: the first that divides the input size is used."""
+HEAD_BITS = 8
+"""Bits of the output head, the most sensitive part."""
+
 
 @dataclass(frozen=True, slots=True)
 class WeightRounding:

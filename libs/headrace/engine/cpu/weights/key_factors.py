@@ -38,7 +38,9 @@ def choose_key_factors(
     the same factors.
     """
     heads = (config.kv_head_count, config.head_size)
-    deviation = np.sqrt(_sum_squares(keys, input_norm)).reshape(heads)
+    # Weights that are nearly out of range have no finite deviation, and then no factor.
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = np.sqrt(_sum_squares(keys, input_norm)).reshape(heads)
     mean = np.zeros(heads) if bias is None else np.abs(bias.astype(np.float64)).reshape(heads)
     if key_norm is not None:
         gain = np.abs(key_norm.astype(np.float64))

@@ -11,9 +11,8 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.packing.array_packing import narrowed, pack_array, pack_runs
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
-from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
-from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
+from headrace.engine.checkpoints.weights.weight_rounding import HEAD_BITS, WeightRounding
 from headrace.engine.cpu.weights.key_factors import choose_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
 from headrace.engine.cpu.weights.weight_rows import weight_rows

@@ -4,14 +4,15 @@ import logging
 
 import torch
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.graphs.cuda_capture import CudaCapture
 from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.torch.device.chosen_tokens import ChosenTokens
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.errors.tree import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -19,7 +20,6 @@ _log = logging.getLogger(__name__)
 
 def build_graphs(
     config: EngineConfig,
-    model: DecoderConfig,
     device: torch.device,
     misfit: str,
     decoder: Decoder,
@@ -32,7 +32,7 @@ def build_graphs(
     where they do. Raises ConfigError if the settings have it on, and the model cannot be replayed."""
     if config.cuda_graphs == "off" or (config.cuda_graphs == "auto" and device.type != "cuda"):
         return None
-    if problem := _problem(model, misfit):
+    if problem := _problem(decoder, misfit):
         if config.cuda_graphs == "on":
             raise ConfigError(f"cuda_graphs is on, but {problem}; choose auto or off", param="cuda_graphs")
         _log.info("steps are not replayed as CUDA graphs", extra={"reason": problem})
@@ -54,8 +54,15 @@ def build_graphs(
     )
 
 
-def _problem(model: DecoderConfig, misfit: str) -> str:
+def _problem(decoder: Decoder, misfit: str) -> str:
     """Returns why steps of a model cannot be replayed, or nothing."""
-    if model.experts is not None:
-        return "the host routes this model's experts"
+    if any(_routes_on_host(layer) for layer in decoder.layers):
+        return "the host routes this model's experts, whose weights are not packed alike"
     return f"the kernels in Triton do not attend here: {misfit}" if misfit else ""
+
+
+def _routes_on_host(layer: DecoderLayer) -> bool:
+    match layer:
+        case PreNormLayer(mlp=ExpertMlp()) | SandwichNormLayer(mlp=ExpertMlp()):
+            return True
+    return False

@@ -15,12 +15,12 @@ from headrace.engine.triton.split_sum import sum_splits
 class FusedLayers:
     """All layers of a decoder in eight launches each, or nine where a gated product has split inputs: four products,
     of which the third activates its gates; rotation and storage of what the first gives; attention; and two norms,
-    with the sums before them. The bits are those of the layers one by one."""
+    with the sums before them. A mixture of experts is routed by torch, and sorts its rows in a launch more. The bits
+    are those of the layers one by one."""
 
-    def __init__(self, layers: Sequence[LayerKernels], activation: Activation) -> None:
+    def __init__(self, layers: Sequence[LayerKernels]) -> None:
         """Fuses at least one layer."""
         self._layers = layers
-        self._activation = activation
 
     def takes(self, hidden: Tensor, attention: PagedAttention) -> bool:
         """Whether a step has few enough rows for products that leave their sums to others."""
@@ -35,7 +35,7 @@ class FusedLayers:
         for layer, after in zip(self._layers, (*self._layers[1:], None), strict=True):
             attended = attention.attend_rows(layer.index, layer.qkv.split(normalized))
             hidden, normalized = layer.mlp_norm.add(layer.output.split(attended), hidden)
-            rows = layer.down.split(layer.gate_up.gated(normalized, self._activation))
+            rows = layer.mlp.split(normalized)
             if after is None:
                 return sum_splits(rows, hidden)
             hidden, normalized = after.attention_norm.add(rows, hidden)
@@ -44,5 +44,5 @@ class FusedLayers:
 
 def fuse_layers(layers: Sequence[DecoderLayer], activation: Activation) -> FusedLayers | None:
     """Fuses the layers of a decoder. None: they run one by one, because one of them has parts of other kinds."""
-    packed = [part for layer in layers if (part := LayerKernels.of(layer)) is not None]
-    return FusedLayers(packed, activation) if packed and len(packed) == len(layers) else None
+    packed = [part for layer in layers if (part := LayerKernels.of(layer, activation)) is not None]
+    return FusedLayers(packed) if packed and len(packed) == len(layers) else None

@@ -17,11 +17,12 @@ def choose_gpu_operators(device: torch.device, kernels: str) -> TorchOperators:
     where it does not run."""
     fits, reason = can_use_triton(device, kernels)
     if fits:
-        # Both import Triton, which only GPUs need.
+        # All import Triton, which only GPUs need.
+        from headrace.engine.gpu.operators.grouped_experts import group_experts
         from headrace.engine.gpu.operators.triton_gate import gate
         from headrace.engine.gpu.operators.triton_norm import TritonNorm
 
-        return TorchOperators(linear=stored_linear, rms_norm=TritonNorm, gate=gate)
+        return TorchOperators(linear=stored_linear, rms_norm=TritonNorm, gate=gate, experts=group_experts)
     if kernels == "triton":
         raise ConfigError(
             f"kernels is 'triton', but {reason}; use auto, or choose the interpreter, which is slow: set "

@@ -107,6 +107,7 @@ class ShardedWeights:
             whole.zeros[:, groups].contiguous(),
             whole.bits,
             whole.group_size,
+            is_float=whole.is_float,
         )
 
     def _rows(self, module: str, dtype: torch.dtype, device: torch.device) -> Tensor | None:

@@ -86,12 +86,12 @@ class DecoderReader:
             return self._expert_mlp(f"model.layers.{index}.{experts.module}", experts)
         return self._mlp(self._weights.gate_up(index), self._weights.down(index))
 
-    def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> ExpertMlp:
+    def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> Mlp:
         *gate_up, down = experts.projections
         router = {f"{prefix}.gate": experts.count}
         names = [f"{prefix}.experts.{index}" for index in range(experts.count)]
         inner = experts.intermediate_size
-        return ExpertMlp(
+        mixture = ExpertMlp(
             router=self._linear(self._weights.projection(router, self._config.hidden_size, has_bias=False)),
             experts=[
                 self._mlp(
@@ -102,6 +102,7 @@ class DecoderReader:
             chosen_count=experts.chosen_count,
             route=partial(self._operators.route, count=experts.chosen_count, normalizes=experts.normalizes_weights),
         )
+        return self._operators.experts(mixture, self._config.activation)
 
     def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:
         gate = partial(self._operators.gate, activation=self._config.activation)

@@ -9,9 +9,11 @@ from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.structures import Routing
 from headrace.engine.step.sampler import Logits
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.operators.floats import floats
 from headrace.engine.torch.operators.kernel_linear import KernelLinear
 from headrace.engine.torch.operators.kernel_norm import KernelNorm
+from headrace.engine.torch.operators.torch_operators import one_by_one
 
 FUNCTIONS: dict[Activation, Function] = {
     "silu": Function.SILU,
@@ -61,6 +63,9 @@ class KernelOperators:
         routing = Routing(numbers.shape[1], count, normalizes)
         self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), experts.data_ptr(), len(numbers))
         return shares.to(scores.dtype), experts
+
+    def experts(self, experts: ExpertMlp, activation: Activation) -> ExpertMlp:
+        return one_by_one(experts, activation)
 
     def export(self, logits: Tensor) -> Logits:
         return logits.numpy()

@@ -6,6 +6,8 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
+from headrace.engine.torch.layers.gated_mlp import Mlp
 from headrace.engine.torch.layers.linear import Linear
 
 
@@ -30,6 +32,12 @@ class NormFactory(Protocol):
 class GateFunction(Protocol):
     def __call__(self, inputs: Tensor, activation: Activation) -> Tensor:
         """Activates the first half of each row, times the second half: [rows, 2 x size] to [rows, size]."""
+        ...
+
+
+class ExpertsFactory(Protocol):
+    def __call__(self, experts: ExpertMlp, activation: Activation) -> Mlp:
+        """Returns a mixture whose experts are gated by `activation`, in the form that computes it best."""
         ...
 
 
@@ -68,6 +76,10 @@ class Operators(Protocol):
     def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
         """Returns the weights and indices (int64) of the top `count` experts for each row of `scores` [rows, experts],
         both [rows, count]. The weights are a softmax over all experts, or over the chosen ones if `normalizes`."""
+        ...
+
+    def experts(self, experts: ExpertMlp, activation: Activation) -> Mlp:
+        """Returns a mixture whose experts are gated by `activation`, in the form that computes it best."""
         ...
 
     def export(self, logits: Tensor) -> object:

@@ -11,9 +11,10 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.step.sampler import Logits
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.operators.operators import RowNorm
 from headrace.engine.torch.operators.single_row_linear import SingleRowLinear, row_by_row
-from headrace.engine.torch.operators.torch_operators import TorchOperators
+from headrace.engine.torch.operators.torch_operators import TorchOperators, one_by_one
 
 
 class SingleRowOperators:
@@ -50,6 +51,9 @@ class SingleRowOperators:
         rows = [self._whole.route(row.clone()[None], count, normalizes=normalizes) for row in scores]
         shares, experts = zip(*rows, strict=True)
         return torch.cat(shares), torch.cat(experts)
+
+    def experts(self, experts: ExpertMlp, activation: Activation) -> ExpertMlp:
+        return one_by_one(experts, activation)
 
     def export(self, logits: Tensor) -> Logits:
         return self._whole.export(logits)

@@ -12,11 +12,18 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.step.sampler import Logits
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.layer_norm import LayerNorm
 from headrace.engine.torch.layers.rms_norm import RmsNorm
-from headrace.engine.torch.operators.operators import GateFunction, LinearFactory, NormFactory
+from headrace.engine.torch.operators.operators import ExpertsFactory, GateFunction, LinearFactory, NormFactory
 from headrace.engine.torch.operators.torch_activation import activated, gated
 from headrace.engine.torch.operators.torch_linear import TorchLinear
+
+
+def one_by_one(experts: ExpertMlp, activation: Activation) -> ExpertMlp:
+    """Leaves a mixture as it is: each expert computes its own rows."""
+    del activation
+    return experts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class TorchOperators:
     linear: LinearFactory = TorchLinear
     rms_norm: NormFactory = RmsNorm
     gate: GateFunction = gated
+    experts: ExpertsFactory = one_by_one
 
     def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> LayerNorm:
         return LayerNorm(weight, bias, epsilon)

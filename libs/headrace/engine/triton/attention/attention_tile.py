@@ -9,7 +9,9 @@ import triton
 import triton.language as tl
 
 SPLIT_TOKENS = 256
-MAX_TILE = 32
+LOG2_E = tl.constexpr(1.4426950408889634)
+"""Factor of scores: the GPU's exponential is that of 2."""
+MAX_TILE = 64
 MIN_TILE = 16
 """Tokens of the smallest product on tensor cores."""
 TILE_BYTES = 1 << 14
@@ -46,23 +48,34 @@ def attend_tile(
     head_size: tl.constexpr,
     has_scales: tl.constexpr,
     has_cap: tl.constexpr,
+    is_whole: tl.constexpr,
 ):
-    """Adds a tile of tokens to a softmax. Returns its largest score, its sum of weights and its weighted sum. Loads
-    `is_token` [tile], of which each row sees `is_seen` [rows or 1, tile], from `slots` int32 [tile] of one KV head."""
+    """Adds a tile of tokens to a softmax of base 2. Returns its largest score, its sum of weights and its weighted sum.
+    Loads `is_token` [tile], of which each row sees `is_seen` [rows or 1, tile], from `slots` int32 [tile] of one KV
+    head. If the tile is whole, each row sees all of it."""
     is_state = is_token[:, None] & (elements < head_size)[None, :]
     places = slots[:, None] * head_size + elements[None, :]
     keys = tl.load(key_states + places, mask=is_state, other=0.0)
-    products = tl.dot(query, tl.trans(keys.to(tl.float32).to(query.dtype)), input_precision="ieee") * scale
+    products = tl.dot(query, tl.trans(keys.to(tl.float32).to(query.dtype)), input_precision="ieee")
+    factors = scale
     if has_scales:
-        products = products * tl.load(key_scales + slots, mask=is_token, other=0.0)[None, :]
+        factors = factors * tl.load(key_scales + slots, mask=is_token, other=0.0)[None, :]
     if has_cap:
-        products = soft_cap * (1 - 2 / (tl.exp(2 * products / soft_cap) + 1))
-    scores = tl.where(is_seen, products, float("-inf"))
+        products = 1 - 2 / (tl.exp(2 * products * factors / soft_cap) + 1)
+        factors = soft_cap
+    factors = factors * LOG2_E
+    scores = products * factors
+    if not is_whole:
+        scores = tl.where(is_seen, scores, float("-inf"))
     higher = tl.maximum(largest, tl.max(scores, axis=1))
     # A row that has seen nothing yet has -inf, and -inf less -inf is no number.
     origin = tl.where(higher == float("-inf"), 0.0, higher)
-    weights = tl.exp(scores - origin[:, None])
-    shrink = tl.exp(largest - origin)
+    # Said as one operation, or a compiler would fuse it in whole tiles alone, and a row's bits depended on its block.
+    exponents = tl.fma(products, tl.broadcast_to(factors, products.shape), -origin[:, None])
+    if not is_whole:
+        exponents = tl.where(is_seen, exponents, float("-inf"))
+    weights = tl.exp2(exponents)
+    shrink = tl.exp2(largest - origin)
     total = total * shrink + tl.sum(weights, axis=1)
     values = tl.load(value_states + places, mask=is_state, other=0.0)
     if has_scales:
@@ -70,18 +83,3 @@ def attend_tile(
     values = values.to(tl.float32).to(query.dtype)
     sums = sums * shrink[:, None] + tl.dot(weights.to(query.dtype), values, input_precision="ieee")
     return higher, total, sums
-
-
-@triton.jit
-def add_split(largest, total, sums, own_largest, own_total, own_sums):
-    """Adds a split to those before it: largest scores and sums of weights [rows], weighted sums [rows, head]. A split
-    that a row does not see changes nothing."""
-    higher = tl.maximum(largest, own_largest)
-    origin = tl.where(higher == float("-inf"), 0.0, higher)
-    shrink = tl.exp(largest - origin)
-    own_shrink = tl.exp(own_largest - origin)
-    return (
-        higher,
-        total * shrink + own_total * own_shrink,
-        sums * shrink[:, None] + own_sums * own_shrink[:, None],
-    )

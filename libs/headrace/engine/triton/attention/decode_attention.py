@@ -6,15 +6,17 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
-from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, add_split, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 STAGE_COUNT = 2
 MIN_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
+SUM_ROWS = 64
 SUM_ELEMENTS = 64
-"""Elements of heads that are summed over splits at a time: more would take registers that attention needs."""
+"""Splits times heads, and elements of heads, that are summed at a time: more would take registers that attention
+needs, and fewer wait for memory more often."""
 MAX_PROGRAMS = 1024
 """Programs that fill a GPU: some eight for each of the 108 to 144 multiprocessors of sm_80, sm_89 and sm_90. Where
 there are more splits, each program computes several."""
@@ -30,33 +32,43 @@ def sum_text(
     end,
     sizes: tl.constexpr,
 ):
-    """Sums splits `begin` to `end` of the heads of one text in order, and writes the quotient, some elements at a time.
-    Memory begins with split 0; the next one has its heads `row_step` further. `sizes`: heads, their size, the heads
-    padded to a power of two, and the elements of a time."""
+    """Sums splits `begin` to `end` of the heads of one text, some at a time and in order, and writes the quotient, some
+    elements at a time. Memory begins with split 0; the next one has its heads `row_step` further. `sizes`: heads, their
+    size, the heads padded to a power of two, and the splits and elements of a time."""
     share: tl.constexpr = sizes[0]
     head_size: tl.constexpr = sizes[1]
     padded_share: tl.constexpr = sizes[2]
-    sum_elements: tl.constexpr = sizes[3]
+    sum_splits: tl.constexpr = sizes[3]
+    sum_elements: tl.constexpr = sizes[4]
     heads = tl.arange(0, padded_share)
     is_head = heads < share
     for start in range(0, head_size, sum_elements):
         elements = start + tl.arange(0, sum_elements)
-        is_summed = is_head[:, None] & (elements < head_size)[None, :]
+        is_element = elements < head_size
         largest = tl.full((padded_share,), float("-inf"), tl.float32)
         total = tl.zeros((padded_share,), tl.float32)
         sums = tl.zeros((padded_share, sum_elements), tl.float32)
-        for split in range(begin, end):
-            rows = split * row_step + heads
+        # Counted from the start of the text: what lies before the window changes no other's place.
+        for first in range(begin // sum_splits * sum_splits, end, sum_splits):
+            splits = first + tl.arange(0, sum_splits)
+            rows = splits[:, None] * row_step + heads[None, :]
+            is_row = ((splits >= begin) & (splits < end))[:, None] & is_head[None, :]
             # What other programs have written is not in this multiprocessor's cache, or is stale there.
-            own_largest = tl.load(extremes + rows * 2, mask=is_head, other=float("-inf"), cache_modifier=".cg")
-            own_total = tl.load(extremes + rows * 2 + 1, mask=is_head, other=0.0, cache_modifier=".cg")
-            places = rows[:, None] * head_size + elements[None, :]
+            own_largest = tl.load(extremes + rows * 2, mask=is_row, other=float("-inf"), cache_modifier=".cg")
+            own_total = tl.load(extremes + rows * 2 + 1, mask=is_row, other=0.0, cache_modifier=".cg")
+            places = rows[:, :, None] * head_size + elements[None, None, :]
+            is_summed = is_row[:, :, None] & is_element[None, None, :]
             own = tl.load(partials + places, mask=is_summed, other=0.0, cache_modifier=".cg")
-            largest, total, sums = add_split(largest, total, sums, own_largest, own_total, own)
+            higher = tl.maximum(largest, tl.max(own_largest, axis=0))
+            origin = tl.where(higher == float("-inf"), 0.0, higher)
+            shrink, own_shrink = tl.exp2(largest - origin), tl.exp2(own_largest - origin[None, :])
+            total = total * shrink + tl.sum(own_total * own_shrink, axis=0)
+            sums = sums * shrink[:, None] + tl.sum(own * own_shrink[:, :, None], axis=0)
+            largest = higher
         # The row of no text has no sum.
         numbers = sums / tl.where(total > 0, total, 1.0)[:, None]
         places = heads[:, None] * head_size + elements[None, :]
-        tl.store(outputs + places, numbers.to(outputs.dtype.element_ty), mask=is_summed)
+        tl.store(outputs + places, numbers.to(outputs.dtype.element_ty), mask=is_head[:, None] & is_element[None, :])
 
 
 @triton.jit(do_not_specialize=["sequence_count"])
@@ -84,6 +96,8 @@ def decode_attention_kernel(
     has_scales: tl.constexpr,
     has_cap: tl.constexpr,
     split_tokens: tl.constexpr,
+    summed_share: tl.constexpr,
+    sum_splits: tl.constexpr,
     sum_elements: tl.constexpr,
     tile: tl.constexpr,
 ):
@@ -105,16 +119,14 @@ def decode_attention_kernel(
         # What lies before the window is not summed either. A text without tokens has a sum of 0.
         if (begin < end) | (length == 0):
             pair = sequence * kv_head_count + kv_head
-            query_rows = pair * share + heads
-            query = tl.load(queries + query_rows[:, None] * head_size + elements[None, :], mask=is_query, other=0.0)
-            largest = tl.full((padded_share,), float("-inf"), tl.float32)
-            total = tl.zeros((padded_share,), tl.float32)
+            query_places = (pair * share + heads)[:, None] * head_size + elements[None, :]
+            query = tl.load(queries + query_places, mask=is_query, other=0.0)
+            largest, total = tl.full((padded_share,), float("-inf"), tl.float32), tl.zeros((padded_share,), tl.float32)
             sums = tl.zeros((padded_share, padded_head), tl.float32)
             for start in range(begin, end, tile):
                 tokens = start + tl.arange(0, tile)
                 is_seen = (tokens < length) & (tokens >= first_seen)
-                blocks = tl.load(table + tokens // block_size, mask=is_seen, other=0)
-                slots = blocks * block_size + tokens % block_size
+                slots = tl.load(table + tokens // block_size, mask=is_seen, other=0) * block_size + tokens % block_size
                 largest, total, sums = attend_tile(
                     query,
                     states + key_slot * head_size,
@@ -133,6 +145,7 @@ def decode_attention_kernel(
                     head_size,
                     has_scales,
                     has_cap,
+                    is_whole=False,
                 )
             rows = (tl.cast(place, tl.int64) * kv_head_count + kv_head) * share + heads
             tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
@@ -145,24 +158,35 @@ def decode_attention_kernel(
                 tl.store(counters + pair, 0)
                 step = kv_head_count * share
                 first = (tl.cast(place, tl.int64) - split) * step + kv_head * share
-                first_sums, first_extremes = partials + first * head_size, extremes + first * 2
+                own_sums, own_extremes = partials + first * head_size, extremes + first * 2
                 output = outputs + pair * share * head_size
-                sizes: tl.constexpr = (share, head_size, padded_share, sum_elements)
-                sum_text(first_sums, first_extremes, output, step, first_split, split_count, sizes)
+                sizes: tl.constexpr = (share, head_size, summed_share, sum_splits, sum_elements)
+                sum_text(own_sums, own_extremes, output, step, first_split, split_count, sizes)
 
 
-def count_warps(head_size: int) -> int:
-    """Counts the warps that hold the sums of a KV head's queries without spilling."""
-    return 4 if padded(head_size) <= 128 else 8
+def choose_tile(head_size: int, dtype: torch.dtype, states: Tensor) -> tuple[int, int]:
+    """Returns the tokens of a tile, and the warps that hold it and the sums of a KV head's queries without spilling.
+    They depend on the model, the kind of its `states` and their GPU alone: Hopper takes twice the usual tile at
+    once."""
+    tile, size = tile_of(head_size, dtype), padded(head_size)
+    if states.device.type == "cuda" and torch.cuda.get_device_capability(states.device) >= (9, 0):
+        return 2 * tile, 4 if size <= (64 if states.itemsize == 1 else 128) else 8
+    return tile, 4 if size <= 128 else 8
+
+
+def count_summed_splits(share: int) -> int:
+    """Counts the splits of a KV head with `share` query heads that are summed at a time."""
+    count: int = SUM_ROWS // triton.next_power_of_2(share)
+    return max(1, count)
 
 
 def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: AttentionRule) -> Tensor:
     """Maps contiguous queries [sequences, heads, head] to the same shape and type, and those of a text without tokens
     to zeros.
 
-    Order of reduction: tiles of tokens within splits of 256, both counted from the start of the text, then the splits
-    that hold a token, one after another. So no sequence's bits depend on another's length, on the number of them, or
-    on the program that computes a split.
+    Order of reduction: tiles of tokens within splits of 256, then as many splits at a time as `count_summed_splits`
+    says, all counted from the start of the text. So no sequence's bits depend on another's length, on the number of
+    them, or on the program that computes a split.
     """
     sequence_count, head_count, head_size = queries.shape
     _, kv_head_count, block_count, block_size, _ = pages.states.shape
@@ -170,6 +194,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
     partials = torch.empty((split_count, head_count, head_size), device=queries.device)
     extremes = torch.empty((split_count, head_count, 2), device=queries.device)
     outputs = torch.empty_like(queries)
+    tile, warp_count = choose_tile(head_size, queries.dtype, pages.states)
     program_count = min(split_count, triton.cdiv(MAX_PROGRAMS, kv_head_count))
     decode_attention_kernel[(program_count, kv_head_count)](
         queries,
@@ -195,9 +220,11 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
         split_tokens=SPLIT_TOKENS,
+        summed_share=triton.next_power_of_2(share),
+        sum_splits=count_summed_splits(share),
         sum_elements=min(SUM_ELEMENTS, padded(head_size)),
-        tile=tile_of(head_size, queries.dtype),
-        num_warps=count_warps(head_size),
+        tile=tile,
+        num_warps=warp_count,
         num_stages=STAGE_COUNT,
     )
     return outputs

@@ -8,14 +8,63 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
-from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, add_split, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.attention_tile import attend_tile, padded, tile_of
 from headrace.engine.triton.attention.kv_pages import KvPages
 
-BLOCK_ROWS = 32
-"""From 64 rows on, Hopper would multiply by another instruction than for decodes, and round otherwise."""
-WARP_COUNT = 8
-"""Warps that hold two sums without spilling: of the split, and of those before it."""
-STAGE_COUNT = 2
+BLOCK_ROWS = 64
+
+
+@triton.jit
+def attend_tiles(
+    tile_begin,
+    tile_end,
+    seen,
+    query,
+    table,
+    pages,
+    elements,
+    numbers,
+    softmax,
+    sizes: tl.constexpr,
+    is_whole: tl.constexpr,
+):
+    """Adds tiles of tokens to `softmax`, its largest scores, sums of weights and weighted sums, and returns it. `seen`:
+    positions of the rows, window, and first and last token that any row sees. `pages`: keys, values and their scales.
+    `numbers`: scale and soft cap. `sizes`: tile, block, head, and whether there are scales and a cap."""
+    tile: tl.constexpr = sizes[0]
+    block_size: tl.constexpr = sizes[1]
+    positions, window, first_seen, end = seen
+    largest, total, sums = softmax
+    for start in range(tile_begin, tile_end, tile):
+        tokens = start + tl.arange(0, tile)
+        behind = positions[:, None] - tokens[None, :]
+        is_token = tokens >= 0
+        is_seen = is_token[None, :]
+        if not is_whole:
+            is_token = (tokens < end) & (tokens >= first_seen)
+            is_seen = (behind >= 0) & (behind < window)
+        slots = tl.load(table + tokens // block_size, mask=is_token, other=0) * block_size + tokens % block_size
+        largest, total, sums = attend_tile(
+            query,
+            pages[0],
+            pages[1],
+            pages[2],
+            pages[3],
+            slots,
+            is_token,
+            is_seen,
+            elements,
+            numbers[0],
+            numbers[1],
+            largest,
+            total,
+            sums,
+            sizes[2],
+            sizes[3],
+            sizes[4],
+            is_whole,
+        )
+    return largest, total, sums
 
 
 @triton.jit
@@ -37,7 +86,6 @@ def prefill_attention_kernel(
     padded_head: tl.constexpr,
     has_scales: tl.constexpr,
     has_cap: tl.constexpr,
-    split_tokens: tl.constexpr,
     tile: tl.constexpr,
     block_rows: tl.constexpr,
 ):
@@ -59,38 +107,32 @@ def prefill_attention_kernel(
     largest = tl.full((block_rows,), float("-inf"), tl.float32)
     total = tl.zeros((block_rows,), tl.float32)
     sums = tl.zeros((block_rows, padded_head), tl.float32)
-    for split in range(first_seen // split_tokens * split_tokens, end, split_tokens):
-        own_largest = tl.full((block_rows,), float("-inf"), tl.float32)
-        own_total = tl.zeros((block_rows,), tl.float32)
-        own_sums = tl.zeros((block_rows, padded_head), tl.float32)
-        for begin in range(tl.maximum(split, first_seen // tile * tile), tl.minimum(split + split_tokens, end), tile):
-            tokens = begin + tl.arange(0, tile)
-            is_token = (tokens < end) & (tokens >= first_seen)
-            blocks = tl.load(table + tokens // block_size, mask=is_token, other=0)
-            slots = blocks * block_size + tokens % block_size
-            behind = positions[:, None] - tokens[None, :]
-            own_largest, own_total, own_sums = attend_tile(
-                query,
-                states + key_slot * head_size,
-                states + value_slot * head_size,
-                scales + key_slot,
-                scales + value_slot,
-                slots,
-                is_token,
-                (behind >= 0) & (behind < window),
-                elements,
-                scale,
-                soft_cap,
-                own_largest,
-                own_total,
-                own_sums,
-                head_size,
-                has_scales,
-                has_cap,
-            )
-        largest, total, sums = add_split(largest, total, sums, own_largest, own_total, own_sums)
-    numbers = sums / total[:, None]
-    tl.store(outputs + query_places, numbers.to(outputs.dtype.element_ty), mask=is_query)
+    begin = first_seen // tile * tile
+    # Where all rows see all tokens from the first one on, whole tiles need no masks.
+    sees_all = start + (first + block_rows - 1) // share < window
+    whole_end = tl.where(sees_all, (start + first // share + 1) // tile * tile, begin)
+    pages = (
+        states + key_slot * head_size,
+        states + value_slot * head_size,
+        scales + key_slot,
+        scales + value_slot,
+    )
+    sizes: tl.constexpr = (tile, block_size, head_size, has_scales, has_cap)
+    seen, numbers, softmax = (positions, window, first_seen, end), (scale, soft_cap), (largest, total, sums)
+    softmax = attend_tiles(begin, whole_end, seen, query, table, pages, elements, numbers, softmax, sizes, True)
+    softmax = attend_tiles(whole_end, end, seen, query, table, pages, elements, numbers, softmax, sizes, False)
+    attended = softmax[2] / softmax[1][:, None]
+    tl.store(outputs + query_places, attended.to(outputs.dtype.element_ty), mask=is_query)
+
+
+def count_warps(head_size: int) -> int:
+    """Counts the warps that hold the sums of a block of rows without spilling."""
+    return 4 if padded(head_size) <= 128 else 8
+
+
+def count_stages(dtype: torch.dtype) -> int:
+    """Counts the tiles of keys and values that a program has at once: those of fp32 leave sm_89 no room for two."""
+    return 1 if dtype is torch.float32 else 2
 
 
 def blocks_of_rows(token_counts: Sequence[int], share: int) -> list[tuple[int, int]]:
@@ -106,9 +148,9 @@ def attend_spans(
     position, token count and first block number in `tables`, `blocks` int32 [programs, 2] what `blocks_of_rows` lists.
     Rows of no span stay undefined.
 
-    Order of reduction: tiles and splits as for decodes, see `attend_decodes`. So a token's bits depend neither on the
-    chunk that it comes in, nor on the batch. They are those of a decode but for the order within a tile, which a
-    compiler lays out by the number of rows.
+    Order of reduction: tiles of tokens, one after another, counted from the start of the text. So a token's bits depend
+    neither on the chunk that it comes in, nor on the batch. Those of a decode, which splits its tokens among programs,
+    may differ in the last place.
     """
     _, head_count, head_size = queries.shape
     _, kv_head_count, block_count, block_size, _ = pages.states.shape
@@ -131,10 +173,9 @@ def attend_spans(
         padded_head=padded(head_size),
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
-        split_tokens=SPLIT_TOKENS,
         tile=tile_of(head_size, queries.dtype),
         block_rows=BLOCK_ROWS,
-        num_warps=WARP_COUNT,
-        num_stages=STAGE_COUNT,
+        num_warps=count_warps(head_size),
+        num_stages=count_stages(queries.dtype),
     )
     return outputs

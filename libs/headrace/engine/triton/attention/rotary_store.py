@@ -28,7 +28,7 @@ class RotaryHeads:
     epsilon: float = 0.0
 
 
-@triton.jit(do_not_specialize=["split_count"])
+@triton.jit
 def rotary_store_kernel(
     projected,
     bias,
@@ -42,13 +42,12 @@ def rotary_store_kernel(
     scales,
     epsilon,
     slot_count,
-    split_count,
     head_count: tl.constexpr,
     kv_head_count: tl.constexpr,
     head_size: tl.constexpr,
     padded_head: tl.constexpr,
     half: tl.constexpr,
-    is_split: tl.constexpr,
+    split_count: tl.constexpr,
     has_bias: tl.constexpr,
     has_norms: tl.constexpr,
     largest_code: tl.constexpr,
@@ -67,10 +66,10 @@ def rotary_store_kernel(
     partners = tl.where(is_turned, tl.where(is_first, elements + half, elements - half), elements)
     own, other = column + elements, column + partners
     row = token * row_size
-    if is_split:
+    if split_count > 0:
         split_size = tl.num_programs(0).to(tl.int64) * row_size
-        numbers = sum_of_splits(projected, bias, row + own, own, is_element, split_count, split_size, has_bias)
-        others = sum_of_splits(projected, bias, row + other, other, is_element, split_count, split_size, has_bias)
+        numbers = sum_of_splits(projected, bias, row + own, own, is_element, split_size, split_count, has_bias)
+        others = sum_of_splits(projected, bias, row + other, other, is_element, split_size, split_count, has_bias)
         # Rounded as if they had been written.
         numbers = numbers.to(queries.dtype.element_ty).to(tl.float32)
         others = others.to(queries.dtype.element_ty).to(tl.float32)
@@ -144,13 +143,12 @@ def rotate_and_store(
         heads.cosines if pages.scales is None else pages.scales,
         heads.epsilon,
         block_count * block_size,
-        split_count,
         head_count=heads.head_count,
         kv_head_count=kv_head_count,
         head_size=head_size,
         padded_head=triton.next_power_of_2(head_size),
         half=heads.cosines.shape[1],
-        is_split=split_count > 0,
+        split_count=split_count,
         has_bias=bias is not None,
         has_norms=heads.norms is not None,
         largest_code=0.0 if pages.scales is None else MAX_CODES[kept],

@@ -54,6 +54,26 @@ def test_compressed_tensors(tmp_path: Path) -> None:
     assert (scheme.bits, scheme.group_size, scheme.symmetric) == (4, 128, True)
 
 
+def floats(form: str, **weights: Any) -> dict[str, Any]:
+    usual = {"type": "float", "num_bits": 8, "symmetric": True, "strategy": "channel"}
+    group = {"weights": usual | weights, "targets": ["Linear"]}
+    return {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
+
+
+def test_floats_with_scales_for_blocks(tmp_path: Path) -> None:
+    blocks = read(tmp_path, quant_method="fp8", fmt="e4m3", weight_block_size=[128, 64], activation_scheme="dynamic")
+    assert (blocks.bits, blocks.block_rows, blocks.group_size, blocks.is_float) == (8, 128, 64, True)
+    same = read(tmp_path, **floats("float-quantized", strategy="block", block_structure=[128, 64]))
+    assert (same.bits, same.block_rows, same.group_size, same.is_float) == (8, 128, 64, True)
+    assert same.number_name == "fp8"
+
+
+@pytest.mark.parametrize(("form", "group_size"), [("mxfp4-pack-quantized", 32), ("nvfp4-pack-quantized", 16)])
+def test_floats_of_four_bits(tmp_path: Path, form: str, group_size: int) -> None:
+    scheme = read(tmp_path, **floats(form, num_bits=4, strategy="group", group_size=group_size))
+    assert (scheme.bits, scheme.group_size, scheme.is_float, scheme.number_name) == (4, group_size, True, "fp4")
+
+
 @pytest.mark.parametrize(
     ("raw", "named"),
     [
@@ -63,7 +83,13 @@ def test_compressed_tensors(tmp_path: Path) -> None:
         ({"quant_method": "gptq", "bits": 5}, "5 bits"),
         ({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}, "marlin"),
         ({"quant_method": "gptq", "bits": 4, "pack_dtype": "int16"}, "int16"),
-        ({"quant_method": "compressed-tensors", "format": "float-quantized"}, "float-quantized"),
+        ({"quant_method": "compressed-tensors", "format": "marlin-24"}, "marlin-24"),
+        (floats("float-quantized", type="int"), "float-quantized"),
+        (floats("float-quantized", num_bits=4), "float-quantized"),
+        (floats("nvfp4-pack-quantized", num_bits=4, symmetric=False), "nvfp4-pack-quantized"),
+        (floats("float-quantized", strategy="attn_head"), "attn_head"),
+        ({"quant_method": "fp8", "fmt": "e5m2", "weight_block_size": [128, 128]}, "e5m2"),
+        ({"quant_method": "fp8", "fmt": "e4m3"}, "weight_block_size"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, raw: dict[str, Any], named: str) -> None:
@@ -80,6 +106,10 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, raw: dict[str,
         {"quant_method": "gptq", "bits": 4, "dynamic": {"+:(": {}}},
         {"quant_method": "gptq", "bits": 4, "dynamic": [1]},
         {"quant_method": "compressed-tensors", "format": "pack-quantized"},
+        {"quant_method": "compressed-tensors", "format": "float-quantized"},
+        {"quant_method": "fp8", "weight_block_size": [128]},
+        {"quant_method": "fp8", "weight_block_size": [0, 128]},
+        {"quant_method": "fp8", "weight_block_size": ["all", 128]},
         {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {}},
     ],
 )

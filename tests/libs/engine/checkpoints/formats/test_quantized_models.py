@@ -12,11 +12,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_floats import FORMS, Form, round_to_floats
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
+from headrace.engine.checkpoints.facts.scheme import read_scheme
+from headrace.engine.checkpoints.formats.formats import read_quantized
+from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
@@ -73,6 +77,24 @@ def test_a_quantized_model_is_the_model_with_its_dequantized_weights(
     config = awq_config(GROUP) if method == "awq" else gptq_config(bits, GROUP, symmetric)
     packed = copy_of(tmp_path / "packed", quantized, quantization_config=config)
     assert generate(packed) == generate(copy_of(tmp_path / "plain", dequantized))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_of_floating_point_codes_is_the_model_with_their_numbers(
+    tmp_path: Path, original: dict[str, Tensor], form: Form
+) -> None:
+    coded = copy_of(tmp_path / "coded", original)
+    round_to_floats(coded, form)
+    scheme, source = read_scheme(coded, json.loads((coded / "config.json").read_text())), SafetensorsArrays(coded)
+    dequantized = {name: tensor.float() for name, tensor in original.items()}
+    for name in projections(original):
+        out_size, in_size = original[f"{name}.weight"].shape
+        arrays = read_quantized(source, name, out_size, in_size, scheme)
+        assert arrays is not None
+        dequantized[f"{name}.weight"] = torch.from_numpy(arrays.dequantize())
+    plain = copy_of(tmp_path / "plain", dequantized)
+    assert generate(coded) == generate(plain)
+    assert generate(coded, "int8") == generate(plain, "int8"), "they are rounded as plain numbers are"
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])

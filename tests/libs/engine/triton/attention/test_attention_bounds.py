@@ -139,7 +139,7 @@ def test_programs_do_not_race(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         ("store", "elements + half", "elements + half + 1"),
         ("norm", "is_place = places < size", "is_place = places <= size"),
         ("added norm", "is_place = places < size", "is_place = places <= size"),
-        ("decode", "split in range(begin, end)", "split in range(begin, end - 1)"),
+        ("decode", "(splits < end)", "(splits < end - 1)"),
         ("decode", "split_count - first_split:", "split_count - first_split + 1:"),
         ("gate", "place + size, places + size", "place + size + 1, places + size"),
         ("gate", "is_place = places < size", "is_place = places <= size"),

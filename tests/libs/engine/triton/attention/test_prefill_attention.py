@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from tests.libs.engine.triton.attention.random_pages import RandomPages, make_pages, make_queries
-from tests.libs.engine.triton.device import HAS_GPU
 from tests.libs.engine.triton.interpreter import run_backwards
 from torch import Tensor
 
@@ -67,7 +66,7 @@ def test_each_token_sees_those_before_it(
 
 
 @CASES
-def test_a_token_has_the_same_bits_in_any_chunk_and_as_a_decode(
+def test_a_token_has_the_same_bits_in_any_chunk_and_is_near_a_decode(
     settings: dict[str, Any], heads: tuple[int, int], head_size: int, kind: torch.dtype, dtype: torch.dtype
 ) -> None:
     rule, length = AttentionRule(head_size**-0.5, **settings), SPLIT_TOKENS + 44
@@ -82,10 +81,9 @@ def test_a_token_has_the_same_bits_in_any_chunk_and_as_a_decode(
     rows = [end - 1 for end in ends]
     work = made.work(*[0] * len(ends), lengths=ends)
     decoded = attend_decodes(queries[rows], made.pages, work, rule)
-    # A GPU's compiler lays out the sum within a tile by the number of rows.
-    limit = ERRORS[dtype] if HAS_GPU else 0.0
-    assert torch.allclose(decoded.double(), whole[rows].double(), rtol=limit, atol=limit)
+    # Decodes sum their splits apart.
+    assert torch.allclose(decoded.double(), whole[rows].double(), rtol=ERRORS[dtype], atol=ERRORS[dtype])
 
 
 def test_programs_cover_every_row_once() -> None:
-    assert blocks_of_rows([1, 21, 0, 10], 3) == [(0, 0), (1, 0), (1, 32), (3, 0)]
+    assert blocks_of_rows([1, 42, 0, 20], 3) == [(0, 0), (1, 0), (1, 64), (3, 0)]

@@ -19,13 +19,15 @@ ONE_GROUP = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PackedCodes:
-    """A weight [out, in] of 4 or 8 bits.
+    """A weight [out, in] of 4 or 8 bits: of integers, or of floating-point numbers without zero points.
 
-    W[n, input_order[k]] = (code[k, n] - zeros[g, n]) * scales[g, n]  with  g = k // group_size
+    W[n, input_order[k]] = (code[k, n] - zeros[g, n]) * scales[g, n]  with  g = k // group_size, or with offsets
+    W[n, input_order[k]] = code[k, n] * scales[g, n] + zeros[g, n]
 
     Inputs are sorted by group and lie in planes: word j of a tile of 16 words holds the inputs j, j + 16, j + 32, ...,
-    low bits first, 8 of them in 4 bits and 4 in 8. So one shift of a tile gives the codes of 16 consecutive inputs,
-    each in the thread that multiplies it. Neighbors in memory are outputs, so that threads read side by side.
+    8 of them in 4 bits and 4 in 8. The lower half of a word has those of even planes, low bits first, the upper half
+    those of odd ones. So one shift of a tile gives the codes of two planes of 16 consecutive inputs, each in the thread
+    that multiplies it. Neighbors in memory are outputs, so that threads read side by side.
     """
 
     words: Tensor
@@ -33,36 +35,50 @@ class PackedCodes:
     scales: Tensor
     """Scales float32 [groups of the padded inputs, out]. 0 where a group has padding alone."""
     zeros: Tensor
-    """Codes that represent 0, uint8 [groups of the padded inputs, out]."""
+    """Codes that represent 0, int32 [groups of the padded inputs, out], or offsets float32: kernels can have numbers of
+    less than 4 bytes sent ahead only several at a time. Floating-point numbers have none: [0]."""
     bits: int
     group_size: int
-    """Inputs of a group: a multiple of 32, or `ONE_GROUP`."""
+    """Inputs of a group: a multiple of 16, or `ONE_GROUP`."""
     in_size: int
     input_order: Tensor | None = None
     """Input of each sorted column, int64 [in]. None: as they come."""
+    is_float: bool = False
+    """Whether codes are floating-point numbers: E2M1 in 4 bits, E4M3 in 8."""
 
     @classmethod
     def of(
-        cls, codes: Tensor, scales: Tensor, zeros: Tensor, bits: int, group_size: int, input_order: Tensor | None = None
+        cls,
+        codes: Tensor,
+        scales: Tensor,
+        zeros: Tensor,
+        bits: int,
+        group_size: int,
+        input_order: Tensor | None = None,
+        *,
+        is_float: bool = False,
     ) -> Self:
-        """Packs codes uint8 [out, in] with scales and zero points [out, groups], on their device. `group_size` is a
-        multiple of 32, or not less than the inputs."""
+        """Packs codes uint8 [out, in] with scales and zero points or offsets [out, groups], on their device.
+        `group_size` is a multiple of 16, or not less than the inputs."""
         out_size, in_size = codes.shape
         per_word = WORD_BITS // bits
         tiles = torch.nn.functional.pad(codes, (0, -in_size % BLOCK_INPUTS)).view(out_size, -1, per_word, PLANE_INPUTS)
         words = torch.zeros((out_size, tiles.shape[1], PLANE_INPUTS), dtype=torch.int32, device=codes.device)
-        for index in range(per_word):
-            words |= tiles[:, :, index].to(torch.int32) << (index * bits)
+        for plane in range(per_word):
+            words |= tiles[:, :, plane].to(torch.int32) << (plane // 2 * bits + plane % 2 * (WORD_BITS // 2))
         size = ONE_GROUP if group_size >= in_size else group_size
         padding = (0, -(-tiles[0].numel() // size) - scales.shape[1])
+        origins = torch.nn.functional.pad(zeros.float() if zeros.is_floating_point() else zeros.int(), padding)
+        origins = origins.T.contiguous()
         return cls(
             words.view(out_size, -1).T.contiguous(),
             torch.nn.functional.pad(scales.float(), padding).T.contiguous(),
-            torch.nn.functional.pad(zeros, padding).T.contiguous(),
+            origins.new_empty(0, dtype=torch.int32) if is_float else origins,
             bits,
             size,
             in_size,
             input_order,
+            is_float,
         )
 
     @property
@@ -76,5 +92,5 @@ class PackedCodes:
 
     @property
     def group_planes(self) -> int:
-        """Neighboring planes of a block, 2 to 8, that are of one group wherever the block begins."""
+        """Neighboring planes of a block, 1 to 8, that are of one group wherever the block begins."""
         return gcd(self.group_size, BLOCK_INPUTS) // PLANE_INPUTS

@@ -5,8 +5,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from headrace.engine.triton.centered_codes import center_codes
-from headrace.engine.triton.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS, PackedCodes
+from headrace.engine.triton.products.centered_codes import center_codes
+from headrace.engine.triton.products.float_codes import float_codes
+from headrace.engine.triton.products.packed_codes import BLOCK_INPUTS, BLOCK_PLANES, PLANE_INPUTS, PackedCodes
 
 BLOCK_OUT = 128
 WARP_COUNT = 4
@@ -21,6 +22,7 @@ def dequantization_kernel(
     in_size,
     out_size,
     bits: tl.constexpr,
+    is_float: tl.constexpr,
     group_size: tl.constexpr,
     group_planes: tl.constexpr,
     block_out: tl.constexpr,
@@ -42,10 +44,16 @@ def dequantization_kernel(
         places = start + plane * plane_inputs + lanes
         if plane % group_planes == 0:
             group = (start + plane * plane_inputs) // group_size * out_size + columns
-            zero = tl.load(zeros + group, mask=is_column, other=0).to(tl.int32)
             scale = tl.load(scales + group, mask=is_column, other=0.0)
-        codes = (packed >> (plane % per_word * bits)) & ((1 << bits) - 1)
-        numbers = center_codes(codes, zero[None, :], tl.float32, bits) * scale[None, :]
+            if not is_float:
+                zero = tl.load(zeros + group, mask=is_column, other=0)
+        codes = (packed >> (plane % per_word // 2 * bits + plane % 2 * 16)) & ((1 << bits) - 1)
+        if is_float:
+            numbers = float_codes(codes, tl.float32, bits) * scale[None, :]
+        elif zeros.dtype.element_ty == tl.float32:
+            numbers = codes.to(tl.float32) * scale[None, :] + zero[None, :]
+        else:
+            numbers = center_codes(codes, zero[None, :], tl.float32, bits) * scale[None, :]
         is_number = (places < in_size)[:, None] & is_column[None, :]
         place = outputs + places.to(tl.int64)[:, None] * out_size + columns[None, :]
         tl.store(place, numbers.to(outputs.dtype.element_ty), mask=is_number)
@@ -63,6 +71,7 @@ def dequantize(weight: PackedCodes, dtype: torch.dtype) -> Tensor:
         weight.in_size,
         weight.out_size,
         bits=weight.bits,
+        is_float=weight.is_float,
         group_size=weight.group_size,
         group_planes=weight.group_planes,
         block_out=BLOCK_OUT,

@@ -27,9 +27,9 @@ class Tile:
 class TileChoice:
     """Tiles of one kind of GPU, and the rows that they are for.
 
-    Nothing here is measured yet. The tiles are those whose compiled kernels have the fewest instructions for a weight
-    and spill nothing; stages and programs keep enough bytes on their way from memory. `make gpu` measures each tile at
-    each number of rows beside the others.
+    Measured on an H100 (docs/results/2026-11-27-gpu-first-minutes.md). For other cards the tiles are those whose
+    compiled kernels have the fewest instructions for a weight and spill nothing. `make gpu` measures each tile at each
+    number of rows beside the others.
     """
 
     narrow: Tile = Tile(16, 128, 4, 3)
@@ -37,7 +37,7 @@ class TileChoice:
     wide: Tile = Tile(64, 128, 4, 3)
     max_narrow_rows: int = 16
     max_middle_rows: int = 32
-    wanted_programs: float = 1.5
+    wanted_programs: float = 1.4
     """Programs of a multiprocessor below which inputs are split: the largest weights of a layer are then whole."""
 
     def count_splits(self, in_size: int, out_size: int, tile: Tile, multiprocessors: int) -> int:
@@ -49,9 +49,12 @@ class TileChoice:
 
 
 USUAL = TileChoice()
-CHOICES = {(8, 9): TileChoice(Tile(16, 128, 4, 2), Tile(32, 128, 4, 2), Tile(64, 128, 4, 2))}
+CHOICES = {
+    (8, 9): TileChoice(Tile(16, 128, 4, 2), Tile(32, 128, 4, 2), Tile(64, 128, 4, 2)),
+    (9, 0): TileChoice(narrow=Tile(16, 128, 4, 4)),
+}
 """Choices by compute capability, where the usual one does not fit. sm_89 has 100 KiB of shared memory, and memory slow
-enough for two stages."""
+enough for two stages; that of sm_90 is fast enough for four."""
 
 
 def choose_tiles(device: torch.device) -> TileChoice:

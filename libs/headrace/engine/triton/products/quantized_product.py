@@ -5,12 +5,12 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from headrace.engine.triton.dequantization import dequantize
 from headrace.engine.triton.gated_activation import sum_and_gate
-from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_matmul import multiply_and_gate, multiply_tiles
+from headrace.engine.triton.products.dequantization import dequantize
+from headrace.engine.triton.products.packed_codes import PackedCodes
+from headrace.engine.triton.products.quantized_matmul import multiply_and_gate, multiply_tiles
+from headrace.engine.triton.products.tile_choice import USUAL, Tile, TileChoice, choose_tiles, count_multiprocessors
 from headrace.engine.triton.split_sum import SplitRows, sum_splits
-from headrace.engine.triton.tile_choice import USUAL, Tile, TileChoice, choose_tiles, count_multiprocessors
 
 
 class ProductKernel(Enum):
@@ -81,6 +81,12 @@ def _ordered(weight: PackedCodes, inputs: Tensor) -> Tensor:
     """Sorts inputs as the weight is."""
     ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
     return ordered.contiguous()
+
+
+def tile_of(row_count: int, device: torch.device, dtype: torch.dtype) -> Tile:
+    """Returns the tile of so many rows of inputs of `dtype`, packed weights for any number of them."""
+    tiles = choose_tiles(device)
+    return _tile_of(choose_kernel(row_count, tiles=tiles), tiles, dtype)
 
 
 def _tile_of(kernel: ProductKernel, tiles: TileChoice, dtype: torch.dtype) -> Tile:

@@ -6,8 +6,17 @@ from tests.libs.engine.triton.device import FP32_ERROR
 from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 
-from headrace.engine.triton.quantized_product import ProductKernel, choose_kernel, multiply
-from headrace.engine.triton.tile_choice import CHOICES, MAX_SPLITS, MIN_SPLIT, MULTIPROCESSORS, USUAL, TileChoice
+from headrace.engine.checkpoints.weights.code_numbers import code_numbers
+from headrace.engine.triton.products.packed_codes import PackedCodes
+from headrace.engine.triton.products.quantized_product import ProductKernel, choose_kernel, multiply
+from headrace.engine.triton.products.tile_choice import (
+    CHOICES,
+    MAX_SPLITS,
+    MIN_SPLIT,
+    MULTIPROCESSORS,
+    USUAL,
+    TileChoice,
+)
 
 # The interpreter cuts fp32 to bf16 instead of rounding it, so an error may be twice the usual.
 ERRORS = {torch.float32: FP32_ERROR, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}
@@ -16,7 +25,7 @@ THOROUGH = [
     for shape in ((33, 160, 32), (65, 256, 128), (1, 192, 64), (64, 200, 64))
 ]
 FUSED = [kernel for kernel in ProductKernel if kernel is not ProductKernel.DEQUANTIZED]
-SHAPES = [(70, 96, 32), (40, 100, 100), (17, 31, 64), *THOROUGH]
+SHAPES = [(70, 96, 32), (21, 144, 16), (40, 100, 100), (17, 31, 64), *THOROUGH]
 """Outputs, inputs and group size: odd sizes, a short last group, and one group for each row."""
 
 
@@ -34,6 +43,43 @@ def test_it_is_the_product_with_the_dequantized_weight(
             found = multiply(weight.packed, inputs, kernel=kernel)
             assert found.dtype == dtype
             assert (found.double() - expected).abs().max() <= error * expected.abs().max()
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("shape", [(40, 96, 16), (70, 96, 32), (17, 200, 128)], ids=str)
+def test_floating_point_codes_are_as_exact(kernel: ProductKernel, bits: int, shape: tuple[int, int, int]) -> None:
+    weight = make_weight(*shape[:2], bits, shape[2], is_float=True)
+    for dtype, error in ERRORS.items():
+        inputs = make_inputs(3, shape[1], dtype)
+        expected = inputs.double() @ weight.exact.T
+        found = multiply(weight.packed, inputs, kernel=kernel)
+        assert (found.double() - expected).abs().max() <= error * expected.abs().max()
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("shape", [(40, 96, 16), (70, 96, 32)], ids=str)
+def test_offsets_are_added_to_each_weight(kernel: ProductKernel, bits: int, shape: tuple[int, int, int]) -> None:
+    weight = make_weight(*shape[:2], bits, shape[2], has_offsets=True)
+    for dtype, error in ERRORS.items():
+        inputs = make_inputs(3, shape[1], dtype)
+        expected = inputs.double() @ weight.exact.T
+        found = multiply(weight.packed, inputs, kernel=kernel)
+        assert (found.double() - expected).abs().max() <= error * expected.abs().max()
+
+
+@pytest.mark.parametrize("kernel", FUSED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_every_floating_point_code_is_its_number(kernel: ProductKernel, dtype: torch.dtype, bits: int) -> None:
+    """Also those that are subnormal, by rows that each pick one of them."""
+    numbers = torch.from_numpy(code_numbers(bits, is_float=True))
+    codes = torch.arange(1 << bits, dtype=torch.uint8)
+    codes[numbers.isnan()] = 0
+    weight = PackedCodes.of(codes[None], torch.ones(1, 1), torch.zeros(1, 1), bits, len(codes), is_float=True)
+    found = multiply(weight, torch.eye(len(codes), dtype=dtype), kernel=kernel)
+    assert torch.equal(found[:, 0].float(), numbers.nan_to_num())
 
 
 @pytest.mark.parametrize("kernel", ProductKernel)
@@ -86,7 +132,7 @@ def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight_and_the_d
     assert counts == [8, MAX_SPLITS, 1]
     assert USUAL.count_splits(4096, 28672, USUAL.narrow, 108) == 1
     assert USUAL.count_splits(4096, 28672, USUAL.narrow, 132) == 1
-    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 160) == 2
+    assert USUAL.count_splits(4096, 28672, USUAL.narrow, 180) == 2
 
 
 @pytest.mark.parametrize("tiles", [USUAL, *CHOICES.values()])
