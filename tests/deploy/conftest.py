@@ -1,7 +1,7 @@
-"""The compose file as `docker compose` reads it with an empty environment."""
+"""The compose file as `docker compose` reads it, with an empty environment where nothing else is said."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<operator>:?-)?(?P<default>[^}]*)\}"
 
 
 @pytest.fixture(scope="session")
-def read_compose(root: Path) -> Callable[[str], dict[str, Any]]:
-    """Reads a compose file by its path in the repository."""
-    return lambda path: yaml.safe_load(_interpolate((root / path).read_text()))
+def read_compose(root: Path) -> Callable[..., dict[str, Any]]:
+    """Reads a compose file by its path in the repository, with variables of the environment."""
+    return lambda path, **variables: yaml.safe_load(_interpolate((root / path).read_text(), variables))
 
 
 @pytest.fixture(scope="session")
-def compose(read_compose: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+def compose(read_compose: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     return read_compose("docker-compose.yml")
 
 
@@ -41,12 +41,12 @@ def schemas() -> dict[str, type[Settings]]:
     }
 
 
-def _interpolate(text: str) -> str:
+def _interpolate(text: str, variables: Mapping[str, str]) -> str:
     """`${NAME:-default}` and `${NAME-default}`. A variable without a default is an error: two commands are to do."""
 
     def replace(match: re.Match[str]) -> str:
         if match["operator"] is None:
             raise ValueError(f"{match[0]} has no default")
-        return match["default"]
+        return variables.get(match["name"], match["default"])
 
     return VARIABLE.sub(replace, text)

@@ -23,7 +23,7 @@ FILES = ["docker-compose.yml", "deploy/docker/gpu.yml", "deploy/docker/certifica
 ANY_HOST = "0.0.0.0"
 BUNDLED_MODEL = "/opt/headrace/demo-model"
 OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address", "probe_address"}
-ReadCompose = Callable[[str], dict[str, Any]]
+ReadCompose = Callable[..., dict[str, Any]]
 Schemas = dict[str, type[Settings]]
 
 
@@ -83,7 +83,19 @@ def test_the_gpu_file_changes_the_worker_and_adds_what_its_dashboard_reads(
     environment = compose["services"]["worker"]["environment"] | gpu["worker"]["environment"]
     settings = load(schemas["worker"], "worker", [], environment)
     assert settings.model_dump()["device"] == "cuda:0"
-    assert gpu["worker"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+    (devices,) = gpu["worker"]["deploy"]["resources"]["reservations"]["devices"]
+    assert devices["capabilities"] == ["gpu"]
+    assert str(devices["count"]) == environment["HEADRACE_WORKER_TENSOR_PARALLEL_COUNT"] == "1"
+
+
+def test_as_many_gpus_are_reserved_as_processes_share_the_model(read_compose: ReadCompose, schemas: Schemas) -> None:
+    """And the memory through which they exchange tensors is more than Docker's 64 MiB."""
+    worker = read_compose("deploy/docker/gpu.yml", WORKER_GPUS="2")["services"]["worker"]
+    (devices,) = worker["deploy"]["resources"]["reservations"]["devices"]
+    environment = {name: value for name, value in worker["environment"].items() if name.startswith("HEADRACE_")}
+    settings = load(schemas["worker"], "worker", [], environment | {"HEADRACE_WORKER_MODEL": "m"})
+    assert int(devices["count"]) == settings.model_dump()["tensor_parallel_count"] == 2
+    assert worker["shm_size"] == "1G"
 
 
 def test_the_gpu_image_has_the_kernels_and_a_place_for_what_they_compile(

@@ -18,6 +18,7 @@ HAVE_DEVICES = ["test_split_rows.py", "test_tokens.py"]
 """Tests that take their tensors to the device themselves."""
 ATTENTION = ["test_decode_attention.py", "test_prefill_attention.py", "test_rotary_store.py"]
 INTERPRETED = ["attention/test_attention_bounds.py", "test_bounds.py", "test_contests.py", "test_five_services.py"]
+INTERPRETED += ["test_groups_of_two.py"]
 INTERPRETED += ["test_current_device_everywhere.py", "test_launches.py", "test_replayed_decodes.py", "test_waits.py"]
 collect_ignore = (
     COMPILED if IS_INTERPRETED else INTERPRETED if HAS_GPU else [*INTERPRETED, *ANYWHERE, "attention", "products"]

@@ -10,6 +10,13 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 
+def prepare() -> None:
+    """Repairs the interpreter for as long as this process lives."""
+    patch = pytest.MonkeyPatch()
+    for repair in (repair_products, repair_bf16, repair_fp8):
+        repair(patch)
+
+
 def repair_products(patch: pytest.MonkeyPatch) -> None:
     """Multiplies in fp64 and rounds once. The interpreter multiplies the bits of bf16 as integers, and leaves the order
     of fp32 sums to a library, which chooses it by the number of rows: on a GPU a row does not see that."""
