@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import nats.errors
@@ -49,9 +50,13 @@ _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutEr
 class NatsBus:
     """A Bus on a NATS server."""
 
-    def __init__(self, url: str, publisher_id: str, login: Login | None = None, token: str = "") -> None:
-        """`login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead."""
+    def __init__(
+        self, url: str, publisher_id: str, login: Login | None = None, token: str = "", replicas: int = 1
+    ) -> None:
+        """`login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead.
+        `replicas`: servers of a cluster that keep each bucket at least."""
         self._url = url
+        self._replicas = replicas
         self._login = login
         self._token = {"token": token} if token else {}
         self._numbering = Numbering(publisher_id)
@@ -59,6 +64,8 @@ class NatsBus:
         self._client = Client()
         self._buckets = dict[Store, KeyValue]()
         """Buckets found on this connection and forgotten at the first failure, as NATS may have lost them."""
+        self._unreplicated = set[Store]()
+        """Buckets that had fewer replicas than asked, as was logged."""
         self._subscriptions: list[tuple[str, Callable[[Msg], Any]]] = []
         self._connect_callbacks: list[Callable[[], None]] = []
         self._connecting: asyncio.Task[None] | None = None
@@ -233,22 +240,53 @@ class NatsBus:
         if not self.connected:
             raise nats.errors.ConnectionClosedError
         if store not in self._buckets:
-            self._buckets[store] = await self._open_bucket(store)
+            jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
+            bucket = await self._open_bucket(jetstream, store)
+            if not await self._is_replicated(jetstream, store):
+                return bucket
+            self._buckets[store] = bucket
         return self._buckets[store]
 
-    async def _open_bucket(self, store: Store) -> KeyValue:
+    async def _open_bucket(self, jetstream: JetStreamContext, store: Store) -> KeyValue:
         """Finds a bucket, or makes it where this login may."""
-        jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
-        may_make = self._login is None or self._login.may_make(store)
         try:
             bucket = await jetstream.key_value(store.bucket)
         except nats.js.errors.NotFoundError:
-            if not may_make:
+            if not self._may_make(store):
                 raise
-            bucket = await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
-        if may_make:
+            bucket = await self._make_bucket(jetstream, store)
+        if self._may_make(store):
             await _forbid_rollups(jetstream, store)
         return bucket
+
+    async def _make_bucket(self, jetstream: JetStreamContext, store: Store) -> KeyValue:
+        """Makes a bucket with all its replicas at once: the only one may be given to a server that has just died."""
+        config = KeyValueConfig(bucket=store.bucket, ttl=store.lifetime, replicas=self._replicas)
+        if self._replicas > 1:
+            with contextlib.suppress(JetStreamError):
+                return await jetstream.create_key_value(config)
+        return await jetstream.create_key_value(replace(config, replicas=1))
+
+    async def _is_replicated(self, jetstream: JetStreamContext, store: Store) -> bool:
+        """Whether as many servers as asked keep a bucket, or this login cannot change it. A cluster without one of its
+        servers makes no more replicas: the bucket is used meanwhile, and this is tried again with its next use."""
+        config = (await jetstream.stream_info(store.stream)).config
+        if (config.num_replicas or 1) >= self._replicas or not self._may_make(store):
+            return True
+        try:
+            await jetstream.update_stream(config.evolve(num_replicas=self._replicas))
+        except JetStreamError as error:
+            log = _log.debug if store in self._unreplicated else _log.warning
+            self._unreplicated.add(store)
+            log(
+                "fewer servers of NATS than nats_replicas keep a bucket: is one of them gone, or the cluster smaller?",
+                extra={"bucket": store.bucket, "nats_replicas": self._replicas, "error": repr(error)},
+            )
+            return False
+        return True
+
+    def _may_make(self, store: Store) -> bool:
+        return self._login is None or self._login.may_make(store)
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Iterator[None]:

@@ -25,5 +25,6 @@ def open_nats(settings: ServiceSettings) -> ConnectingBus:
     """Returns the bus of a service that runs as a separate process: the NATS server of its settings."""
     identity = identity_of(settings)
     if identity is not None:
-        return NatsBus(settings.nats_url, settings.service_id, NatsLogin(identity))
-    return NatsBus(settings.nats_url, settings.service_id, token=nats_token_of(settings))
+        return NatsBus(settings.nats_url, settings.service_id, NatsLogin(identity), replicas=settings.nats_replicas)
+    token = nats_token_of(settings)
+    return NatsBus(settings.nats_url, settings.service_id, token=token, replicas=settings.nats_replicas)
