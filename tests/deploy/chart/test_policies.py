@@ -1,4 +1,4 @@
-"""Containers of the chart may do what they need, answer probes of their own, stop in time, and let in who has to call."""
+"""Containers of the chart may do what they need, answer probes of their own, stop in time, and let in their callers."""
 
 from typing import Any
 
@@ -152,7 +152,9 @@ def test_prometheus_names_jobs_as_dashboards_and_alerts_do(chart: Chart, root: A
     for endpoint in monitor["spec"]["podMetricsEndpoints"]:
         jobs = [each for each in endpoint["relabelings"] if each["targetLabel"] == "job"]
         assert jobs[0]["sourceLabels"] == [f"__meta_kubernetes_pod_label_{ROLE.replace('.', '_').replace('/', '_')}"]
-    dashboards = {each["metadata"]["name"] for each in rendered.of("ConfigMap") if "dashboard" in each["metadata"]["name"]}
+    dashboards = {
+        each["metadata"]["name"] for each in rendered.of("ConfigMap") if "dashboard" in each["metadata"]["name"]
+    }
     files = (root / "deploy/observability/grafana/dashboards").glob("*.json")
     assert dashboards == {f"hr-headrace-dashboard-{path.stem}" for path in files}
     (rules,) = rendered.of("PrometheusRule")

@@ -7,7 +7,7 @@ from tests.deploy.chart.fleets import fleets
 from tests.deploy.chart.rendering import Chart, Refused
 from tests.deploy.chart.validating import Validator
 
-MINIMAL = {"name": "w", "model": "m", "weights": {"claim": "c"}}
+MINIMAL: dict[str, Any] = {"name": "w", "model": "m", "weights": {"claim": "c"}}
 EVERYTHING: dict[str, Any] = {
     "certificates": {"enabled": True, "source": "cert-manager"},
     "nats": {"replicas": 3},
@@ -40,13 +40,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"workers": [{"name": "w"}]}, "missing property 'model'"),
     ({"workers": [MINIMAL | {"name": "Upper"}]}, "does not match pattern"),
     ({"image": {"digests": {"gateway": "latest"}}}, "does not match pattern"),
-    ({"nats": {"replicas": 2}}, "nats.replicas is 2: set 1, or 3"),
+    ({"nats": {"replicas": 2}}, "value must be one of 1, 3"),
     ({"nats": {"graceSeconds": 1}}, "nats.graceSeconds (1) must be more than nats.preStopSeconds (5)"),
     ({"gateway": {"drainSeconds": 300}}, "gateway.graceSeconds is 135, and its Pod needs 310 to stop"),
     ({"workers": [MINIMAL | {"drainSeconds": 60}]}, "workers w.graceSeconds is 30, and its Pod needs 70 to stop"),
     ({"workers": [MINIMAL, MINIMAL]}, "two sets of workers are called w"),
     ({"workers": [{"name": "w", "model": "m"}]}, "workers w: set weights, or the folder"),
-    ({"workers": [MINIMAL | {"weights": {"claim": "c", "pull": "a/b"}}]}, "weights come from one place, and claim and pull"),
+    (
+        {"workers": [MINIMAL | {"weights": {"claim": "c", "pull": "a/b"}}]},
+        "weights come from one place, and claim and pull",
+    ),
     ({"workers": [MINIMAL | {"weights": {"pull": "a/b:Q4_K_M"}}]}, "name it in folder"),
     ({"workers": [MINIMAL | {"gpus": 2}]}, "device is cpu, which has no GPUs"),
     ({"workers": [MINIMAL | {"engine": "vllm", "device": "l4"}]}, "image must name an image that has vLLM"),
@@ -75,10 +78,12 @@ def test_every_object_is_one_of_kubernetes(chart: Chart, validator: Validator, v
 
 
 def test_a_release_may_be_called_like_something_else_in_yaml(chart: Chart, validator: Validator) -> None:
-    """Labels have quotes: `n` and `1` are no texts in YAML."""
-    for name in ("n", "1", "0x1f"):
+    """Labels have quotes: `n` and `null` are no texts in YAML."""
+    for name in ("n", "null", "true"):
         objects = chart.render({"nameOverride": name, "fullnameOverride": f"r-{name}"}).objects
         assert validator.faults(objects, ["1.37"]) == []
+    with pytest.raises(Refused, match="does not match pattern"):
+        chart.render({"fullnameOverride": "Ü"})
 
 
 def test_the_validator_sees_faults(chart: Chart, validator: Validator) -> None:

@@ -105,7 +105,11 @@ def test_everything_that_is_mounted_is_there(chart: Chart) -> None:
                 mounted = [each["name"] for each in container.get("volumeMounts", [])]
                 assert set(mounted) <= set(sources) | templates, name
             assert {each["configMap"]["name"] for each in sources.values() if "configMap" in each} <= maps
-            used = {each["persistentVolumeClaim"]["claimName"] for each in sources.values() if "persistentVolumeClaim" in each}
+            used = {
+                each["persistentVolumeClaim"]["claimName"]
+                for each in sources.values()
+                if "persistentVolumeClaim" in each
+            }
             assert used <= claims, name
 
 
@@ -160,7 +164,7 @@ def test_the_secret_is_in_no_argument_and_no_map(chart: Chart) -> None:
     secret = rendered.one("Secret", "credential")["stringData"]["credential"]
     others = yaml.safe_dump([each for each in rendered.objects if each["kind"] != "Secret"])
     assert secret not in others
-    assert "token\": $NATS_TOKEN" in rendered.one("ConfigMap", "nats")["data"]["nats.conf"]
+    assert 'token": $NATS_TOKEN' in rendered.one("ConfigMap", "nats")["data"]["nats.conf"]
 
 
 def test_replicas_of_nats_are_those_of_its_buckets(chart: Chart, schemas: dict[str, type[Settings]]) -> None:

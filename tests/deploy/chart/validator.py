@@ -1,4 +1,4 @@
-"""Validates objects of Kubernetes, as a process in an environment of its own, which has the packages of requirements.txt.
+"""Validates objects of Kubernetes, in an environment of its own, which has the packages of requirements.txt.
 
 It reads a request a line, `{"versions": ["1.31"], "objects": [...]}`, and answers with a list of faults.
 """
@@ -28,7 +28,7 @@ def faults(item: dict[str, Any], versions: list[str]) -> Iterator[str]:
     for check in checks(item, versions):
         try:
             check()
-        except Exception as error:
+        except (ValueError, kubernetes_validate.ValidationError, jsonschema.ValidationError) as error:
             yield f"{item.get('kind')} {item.get('metadata', {}).get('name')}: {error}"
 
 

@@ -7,9 +7,6 @@
 {{- if le (int .Values.nats.graceSeconds) (int .Values.nats.preStopSeconds) -}}
 {{- fail (printf "nats.graceSeconds (%v) must be more than nats.preStopSeconds (%v)" .Values.nats.graceSeconds .Values.nats.preStopSeconds) -}}
 {{- end -}}
-{{- if and (ne (int .Values.nats.replicas) 1) (ne (int .Values.nats.replicas) 3) -}}
-{{- fail (printf "nats.replicas is %v: set 1, or 3, of which one may be lost" .Values.nats.replicas) -}}
-{{- end -}}
 {{- $certificates := .Values.certificates -}}
 {{- if and $certificates.enabled (eq $certificates.source "secrets") (not $certificates.secretPrefix) -}}
 {{- fail "certificates.source is secrets: name yours PREFIX-ROLE, and set certificates.secretPrefix" -}}
