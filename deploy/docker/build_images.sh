@@ -15,6 +15,11 @@ if [ -z "$builder" ]; then
     echo "no builder of images answers here: install docker, podman or buildah, or name one with BUILDER=" >&2
     exit 1
 fi
+# Other formats have no health check.
+format=
+if [ "$builder" != docker ]; then
+    format="--format docker"
+fi
 tag=${HEADRACE_TAG:-0.1.0}
 for service in ${*:-gateway tokenizer scheduler cache worker}; do
     name=headrace-$service
@@ -24,6 +29,6 @@ for service in ${*:-gateway tokenizer scheduler cache worker}; do
     echo "$builder builds $name:$tag"
     # Options are words.
     # shellcheck disable=SC2086
-    "$builder" build ${BUILD_OPTIONS:-} --file deploy/docker/Dockerfile --build-arg "SERVICE=$service" \
+    "$builder" build $format ${BUILD_OPTIONS:-} --file deploy/docker/Dockerfile --build-arg "SERVICE=$service" \
         --build-arg "GPU=${GPU:-}" --tag "$name:$tag" .
 done

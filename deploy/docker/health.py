@@ -30,16 +30,30 @@ def check(environ: Mapping[str, str]) -> str:
 
 
 def open_channel(address: str, environ: Mapping[str, str]) -> grpc.Channel:
-    """Opens a channel that shows the service's own certificate, if it has one."""
-    service = environ["SERVICE"]
+    """Opens a channel as the callers of the service do: clients call the gateway, the others show a certificate of the
+    platform, where it has some."""
     # A proxy of the environment is for the way out, not for this container.
     options: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
-    folder = environ.get(f"HEADRACE_{service.upper()}_CERTIFICATES", "")
+    service = environ["SERVICE"]
+    prefix = f"HEADRACE_{service.upper()}_"
+    if service == "gateway":
+        chain = environ.get(f"{prefix}TLS_CERTIFICATE", "")
+        return open_public_channel(address, Path(chain), options) if chain else grpc.insecure_channel(address, options)
+    folder = environ.get(f"{prefix}CERTIFICATES", "")
     if not folder:
         return grpc.insecure_channel(address, options=options)
     authority, key, certificate = (Path(folder, name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt"))
     options.append(("grpc.ssl_target_name_override", f"{service}.headrace.internal"))
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, certificate), options=options)
+
+
+def open_public_channel(address: str, chain: Path, options: list[tuple[str, int | str]]) -> grpc.Channel:
+    """Trusts the certificate for clients as it is: its names are not those of this container."""
+    from headrace.security.certificates.role_identity import first_name
+
+    certificate = chain.read_bytes()
+    named = [*options, ("grpc.ssl_target_name_override", first_name(certificate))]
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(certificate), options=named)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from grpc_health.v1.health import HealthServicer
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.own_certificate import make_certificate
 
 from headrace.demo_model import CHECKPOINT
 from headrace.security.certificates.certificate_folder import CertificateFolder
@@ -120,8 +121,9 @@ def test_it_is_built_in_stages(stages: dict[str, list[Instruction]]) -> None:
 
 def test_the_base_is_pinned_to_a_python_that_is_supported(stages: dict[str, list[Instruction]]) -> None:
     assert values(stages[""], "ARG") == ["PYTHON=3.11-slim-bookworm"]
-    for name in ("wheel", "environment", "service"):
+    for name in ("wheel", "service"):
         assert values(stages[name], "FROM") == [f"python:${{PYTHON}} AS {name}"]
+    assert values(stages["environment"], "FROM") == ["wheel AS environment"]
 
 
 def test_the_service_is_chosen_by_argument(stages: dict[str, list[Instruction]]) -> None:
@@ -137,9 +139,9 @@ def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instr
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
     assert 'wheel="$(ls /wheels/headrace-*.whl)"' in install
     assert '${install} --no-index "${wheel}[${SERVICE}]"' in install
-    # Models that the kernels cannot run need torch, so the worker's image has it, in the version that is tested.
+    # Models that the kernels cannot run need torch, which is asked for, in the version that is tested.
     torch = '${install} --constraint constraints.txt "${wheel}[torch${GPU:+,gpu}]"'
-    assert f'if [ "${{SERVICE}}" = worker ]; then {torch}; fi' in install
+    assert f'if [ "${{SERVICE}}${{TORCH}}${{GPU}}" != "${{SERVICE}}" ]; then {torch}; fi' in install
 
 
 def test_packages_are_downloaded_by_their_hashes(stages: dict[str, list[Instruction]]) -> None:
@@ -309,6 +311,31 @@ def test_health_shows_the_certificate_of_the_service(root: Path, tmp_path: Path)
     try:
         assert ask_health(root, port, HEADRACE_CACHE_CERTIFICATES=str(own.folder)).returncode == 0
         assert "UNAVAILABLE" in ask_health(root, port).stderr
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.mark.process
+def test_health_of_a_gateway_is_asked_as_by_clients(
+    root: Path, tmp_path: Path, health_server: tuple[int, HealthServicer]
+) -> None:
+    """Its port has the certificate for clients, or none, whatever it shows the other services."""
+    CertificateFolder(tmp_path / "roles").create()
+    roles = {"HEADRACE_GATEWAY_CERTIFICATES": str(tmp_path / "roles" / "gateway"), "SERVICE": "gateway"}
+    port, servicer = health_server
+    servicer.set("", HealthCheckResponse.SERVING)
+    plain = roles | {"HEADRACE_GATEWAY_LISTEN_ADDRESS": f"0.0.0.0:{port}"}
+    assert ask_health(root, port, **plain).returncode == 0
+    certificate, key = make_certificate(tmp_path)
+    server = grpc.server(ThreadPoolExecutor(max_workers=2))
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), server)
+    pair = key.read_bytes(), certificate.read_bytes()
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+    server.start()
+    guarded = roles | {"HEADRACE_GATEWAY_LISTEN_ADDRESS": f"0.0.0.0:{port}"}
+    try:
+        assert ask_health(root, port, **guarded, HEADRACE_GATEWAY_TLS_CERTIFICATE=str(certificate)).returncode == 0
+        assert "UNAVAILABLE" in ask_health(root, port, **guarded).stderr
     finally:
         server.stop(None).wait()
 

@@ -1,6 +1,6 @@
 """Builds the images without a registry of images: `python -m tests.images.build_offline FOLDER`, as root on Debian.
 
-The base is made of Debian's packages, under the name that the Dockerfile asks for; NATS is the server that the tests have.
+The base is made of Debian's packages, under the name that the Dockerfile asks for; NATS is the server of the tests.
 """
 
 import os
@@ -42,7 +42,9 @@ def install_programs() -> None:
     """Installs what builds and runs images, where it is not there."""
     if not all(map(shutil.which, PROGRAMS)):
         run("apt-get", "update", "-qq")
-        run("apt-get", "install", "--yes", "-qq", "--no-install-recommends", *PACKAGES, DEBIAN_FRONTEND="noninteractive")
+        run(
+            "apt-get", "install", "--yes", "-qq", "--no-install-recommends", *PACKAGES, DEBIAN_FRONTEND="noninteractive"
+        )
 
 
 def build_base(folder: Path) -> None:

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.chart.rendering import Chart
-from tests.images.platform import Platform, played
+from tests.images.platform import GUARDED, PLAIN, Platform, played
 
 TOOLS = os.environ.get("HEADRACE_DEPLOY_TOOLS", "")
 collect_ignore_glob = [] if os.environ.get("HEADRACE_IMAGES") else ["test_*.py"]
 
 
-@pytest.fixture(scope="session")
-def platform(root: Path) -> Iterator[Platform]:
+@pytest.fixture(scope="session", params=[PLAIN, GUARDED], ids=["plain", "guarded"])
+def platform(request: pytest.FixtureRequest, root: Path) -> Iterator[Platform]:
     """The rendered chart with the built images, played."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-images-"))
     chart = Chart(Path(TOOLS, "helm"), root / "deploy/helm/headrace")
     try:
-        with played(chart, folder) as running:
+        with played(chart, request.param, folder) as running:
             yield running
     finally:
         shutil.rmtree(folder)

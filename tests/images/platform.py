@@ -12,15 +12,20 @@ from typing import Any
 import yaml
 from tests.deploy.chart.rendering import Chart
 from tests.images.build_offline import NATS
-from tests.images.pods import Cluster, PlayedPod
 from tests.images.podman import logs, podman
+from tests.images.pods import Cluster, PlayedPod
 
 NETWORK, SUBNET = "headrace-images", "10.89.77"
 SECONDS = 120.0
-VALUES: dict[str, Any] = {
-    "image": {"registry": "localhost", "tag": "test"},
-    "nats": {"image": NATS, "storage": {"size": ""}},
+IMAGES = {"registry": "localhost", "tag": "test"}
+PLAIN: dict[str, Any] = {"image": IMAGES, "nats": {"image": NATS, "storage": {"size": ""}}}
+GUARDED: dict[str, Any] = {
+    "image": IMAGES,
+    "certificates": {"enabled": True},
+    "nats": {"image": NATS, "storage": {"size": ""}, "replicas": 3},
+    "scheduler": {"replicas": 2},
 }
+"""Everything between services is mutual TLS, and NATS a cluster."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,8 @@ class Platform:
         return [each for each in self.cluster.pods if "test" not in each.name]
 
     def pod(self, role: str) -> PlayedPod:
-        (found,) = [each for each in self.cluster.pods if each.labels["app.kubernetes.io/component"] == role]
-        return found
+        """The first Pod of a role."""
+        return next(each for each in self.cluster.pods if each.labels["app.kubernetes.io/component"] == role)
 
     def call(self, path: str, body: object = None) -> Any:
         """Calls the gateway. Raises OSError."""
@@ -52,20 +57,22 @@ class Platform:
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                self.call("/ready")
-                return
-            except OSError as error:
-                said = "\n".join(f"== {each.name}\n{logs(each.container)[-2000:]}" for each in self.pods)
-                assert time.monotonic() < deadline, f"{error}\n{said}"
+        while not self._is_ready():
+            assert time.monotonic() < deadline, "\n".join(f"{each.name}: {logs(each.container)}" for each in self.pods)
             time.sleep(0.2)
+
+    def _is_ready(self) -> bool:
+        try:
+            self.call("/ready")
+        except OSError:
+            return False
+        return True
 
 
 @contextmanager
-def played(chart: Chart, folder: Path) -> Iterator[Platform]:
+def played(chart: Chart, values: dict[str, Any], folder: Path) -> Iterator[Platform]:
     """Plays the chart's Pods in a network of their own, and removes them."""
-    platform = Platform(Cluster(chart.render(VALUES), folder, SUBNET))
+    platform = Platform(Cluster(chart.render(values), folder, SUBNET))
     remove(platform)
     podman("network", "create", "--subnet", f"{SUBNET}.0/24", NETWORK)
     try:

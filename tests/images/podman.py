@@ -10,12 +10,17 @@ ENVIRONMENT = os.environ | {"CONTAINERS_CONF": str(Path(__file__).with_name("con
 
 
 def podman(*arguments: str, text: str = "", seconds: float = 120, check: bool = True) -> str:
-    """Returns what it prints. Raises CalledProcessError with both of its outputs."""
+    """Returns what it prints. Raises AssertionError with what it says where it fails."""
     done = subprocess.run(
-        ["podman", *arguments], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=seconds, check=False
+        ["podman", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=seconds,
+        check=False,
     )
-    if check and done.returncode:
-        raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
+    assert not (check and done.returncode), f"podman {' '.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout
 
 

@@ -1,8 +1,8 @@
 """Pods of a rendered chart for `podman play kube`, which has no cluster around it.
 
 Controllers, kubelet and the cluster's DNS do here what they do there: one Pod a replica, variables with their values,
-names of Services, and volumes, as folders of this machine with the owner that fsGroup gives them. Probes and preStop are
-left out: podman has none for gRPC, and no Service that a Pod would leave.
+names of Services, and volumes, as folders of this machine with the owner that fsGroup gives them. Probes and preStop
+are left out: podman has none for gRPC, and no Service that a Pod would leave.
 """
 
 import base64
@@ -17,7 +17,8 @@ from tests.deploy.chart.rendering import Object, Rendered
 
 USER = 10001
 REFERENCE = re.compile(r"\$\((\w+)\)")
-LEFT_OUT = ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle")
+LEFT_OUT = ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "ports")
+"""podman would publish ports on this machine."""
 
 
 @dataclass
@@ -38,7 +39,7 @@ class PlayedPod:
 
 
 class Cluster:
-    """What a cluster adds to the objects of a chart."""
+    """Parts of a cluster that the objects of a chart count on."""
 
     def __init__(self, rendered: Rendered, folder: Path, subnet: str) -> None:
         """`subnet`: the first three numbers of addresses."""

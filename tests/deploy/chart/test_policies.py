@@ -14,7 +14,7 @@ CALLERS = {
     "worker": {"gateway", "scheduler", "cache", "worker"},
     "nats": {"gateway", "tokenizer", "scheduler", "cache", "worker"},
 }
-"""Who calls whom, as docs/guide/deploy.md has it for certificates."""
+"""Callers of each role, as docs/guide/deploy.md has it for certificates."""
 PORTS = {"tokenizer": "grpc", "scheduler": "grpc", "cache": "grpc", "worker": "grpc", "nats": "nats"}
 FLEETS = {"none": {}, "everything": EVERYTHING, **fleets()}
 ROLE = "app.kubernetes.io/component"
