@@ -1,0 +1,73 @@
+"""Units of systemd start services that exist, with settings that they know, and give up on what cannot start."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.lifecycle.run import EXIT_BAD_START
+from headrace.settings import Settings, load
+
+SERVICES = ("gateway", "tokenizer", "scheduler", "cache", "worker")
+UNITS = ("headrace@.service", "headrace-worker@.service")
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    return root / "deploy/systemd"
+
+
+def directives(path: Path, name: str) -> list[str]:
+    return re.findall(rf"^{name}=(.*)$", path.read_text(), re.MULTILINE)
+
+
+def environment(folder: Path, service: str) -> dict[str, str]:
+    """Variables that a service of a host is given."""
+    lines = (folder / "headrace.env").read_text().splitlines()
+    own = " ".join(directives(folder / "headrace@.service", "Environment")).replace("%S", "/var/lib").split()
+    pairs = [line.partition("=") for line in [*own, *lines] if line and not line.startswith("#")]
+    return {name: value for name, _, value in pairs if name.startswith(f"HEADRACE_{service.upper()}_")}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_variable_is_a_setting(folder: Path, schemas: dict[str, type[Settings]], service: str) -> None:
+    own = environment(folder, service)
+    settings = load(schemas[service], service, [], own).model_dump()
+    assert str(settings["credential_file"]) == "/etc/headrace/credential"
+    assert len(own) >= 3
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_unit_gives_time_to_stop_and_gives_up_on_a_bad_setting(
+    folder: Path, schemas: dict[str, type[Settings]], unit: str
+) -> None:
+    path = folder / unit
+    assert directives(path, "RestartPreventExitStatus") == [str(EXIT_BAD_START)]
+    (seconds,) = directives(path, "TimeoutStopSec")
+    drained = [load(schemas[each], each, [], environment(folder, each)).model_dump() for each in SERVICES]
+    assert int(seconds) > max(each["drain_seconds"] for each in drained) + 10
+    assert directives(path, "NoNewPrivileges") == ["yes"]
+
+
+def test_units_start_modules_that_exist(folder: Path, root: Path) -> None:
+    (template,) = directives(folder / "headrace@.service", "ExecStart")
+    (worker,) = directives(folder / "headrace-worker@.service", "ExecStart")
+    assert worker == template.replace("%i", "worker")
+    module = template.partition(" -m ")[2]
+    for service in SERVICES:
+        assert (root / "services" / module.replace("%i", service).replace(".", "/") / "__main__.py").is_file()
+
+
+def test_services_find_each_other(folder: Path, schemas: dict[str, type[Settings]]) -> None:
+    gateway = load(schemas["gateway"], "gateway", [], environment(folder, "gateway")).model_dump()
+    for service in ("tokenizer", "scheduler", "cache"):
+        own = load(schemas[service], service, [], environment(folder, service)).model_dump()
+        assert gateway[f"{service}_addresses"] == (own["listen_address"],)
+
+
+def test_every_alert_has_its_page(root: Path) -> None:
+    """Its meaning and what to do, in the runbook."""
+    alerts = re.findall(r"- alert: (\w+)", (root / "deploy/observability/alerts.yml").read_text())
+    headings = re.findall(r"^### (\w+)$", (root / "docs/guide/operate.md").read_text(), re.MULTILINE)
+    assert len(alerts) > 10
+    assert sorted(alerts) == sorted(headings)
