@@ -1,6 +1,9 @@
 """Asks the service of this container how it is; exits 0 when it serves.
 
-The service is named by SERVICE, its port by its own setting HEADRACE_<SERVICE>_LISTEN_ADDRESS.
+    python health.py [routable]
+
+`routable` asks whether its callers have found it. The service is named by SERVICE, its port by its own setting
+HEADRACE_<SERVICE>_LISTEN_ADDRESS.
 """
 
 import os
@@ -14,15 +17,18 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 TIMEOUT = 2.0
 
 
-def check(environ: Mapping[str, str]) -> str:
-    """Finds the fault of the service in this container: a sentence, or nothing where it is healthy."""
+def check(environ: Mapping[str, str], name: str = "") -> str:
+    """Finds the fault of the service in this container: a sentence, or nothing where it is healthy. `name`: of what
+    gRPC health is asked about."""
     variable = f"HEADRACE_{environ.get('SERVICE', '').upper()}_LISTEN_ADDRESS"
     port = environ.get(variable, "").rpartition(":")[2]
     if not port:
         return f"{variable} does not say where the service listens"
     with open_channel(f"127.0.0.1:{port}", environ) as channel:
         try:
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
+            answer = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(service=name), timeout=TIMEOUT
+            )
         except grpc.RpcError as error:
             return f"no answer on port {port}: {error.code().name}"
     serving = answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -57,4 +63,4 @@ def open_public_channel(address: str, chain: Path, options: list[tuple[str, int 
 
 
 if __name__ == "__main__":
-    sys.exit(check(os.environ) or 0)
+    sys.exit(check(os.environ, *sys.argv[1:]) or 0)

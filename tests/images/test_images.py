@@ -41,7 +41,9 @@ def test_containers_are_confined(platform: Platform, role: str) -> None:
 
 @pytest.mark.parametrize("role", SERVICES)
 def test_the_health_check_of_the_image_is_content(platform: Platform, role: str) -> None:
-    podman("exec", platform.pod(role).container, "python", "/opt/headrace/health.py")
+    """And callers have found the service."""
+    for about in ([], ["routable"]):
+        podman("exec", platform.pod(role).container, "python", "/opt/headrace/health.py", *about)
 
 
 def test_a_gateway_without_the_others_is_alive_and_quiet(platform: Platform) -> None:

@@ -145,6 +145,7 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
     announcers = [Announcer(service.bus, entry) for entry in _registrations(settings, service, advertised)]
     for announcer in announcers:
         announcer.start(service.background)
+    service.background.start(_become_routable(server, service), "routable")
     _log.info("ready", extra={"address": advertised})
     try:
         yield advertised
@@ -153,6 +154,12 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
         await server.set_serving(False)
         await service.drain(Deadline.after(settings.drain_seconds))
         await server.stop(STOP_GRACE)
+
+
+async def _become_routable(server: Server, service: Service) -> None:
+    if service.found is not None:
+        await service.found.wait()
+    await server.set_routable()
 
 
 def _registrations(settings: ServiceSettings, service: Service, address: str) -> list[ServiceRegistered]:

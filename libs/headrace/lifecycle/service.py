@@ -1,5 +1,6 @@
 """Built service, as it is handed to `run`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class Service:
     """Limits of single requests, where strangers send them."""
     tls_files: tuple[Path, Path] | None = None
     """Certificate chain and key for callers from outside. None: they call in plain text."""
+    found: asyncio.Event | None = None
+    """Set once a caller has found it through the registry. None: callers are given its address."""
     on_listening: Callable[[str], None] = _no_interest
     """Called with the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain

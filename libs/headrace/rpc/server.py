@@ -34,6 +34,8 @@ class ServerSecurity:
 
 
 UNSECURED = ServerSecurity()
+ROUTABLE = "routable"
+"""Name under which gRPC health says whether callers have found the service, which is when an older one may go."""
 
 
 class Server:
@@ -62,6 +64,7 @@ class Server:
         self._server = grpc.aio.server(interceptors=[*guards, boundary], options=options)
         self._health = health_aio.HealthServicer()
         self._names = [OVERALL_HEALTH, *service_names]
+        self._is_serving = False
         bind(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         exposed = [*service_names, "grpc.health.v1.Health", reflection.SERVICE_NAME]
@@ -87,8 +90,16 @@ class Server:
 
     async def set_serving(self, serving: bool) -> None:
         status = HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING
+        self._is_serving = serving
         for name in self._names:
             await self._health.set(name, status)
+        if not serving:
+            await self._health.set(ROUTABLE, status)
+
+    async def set_routable(self) -> None:
+        """Says from now on that callers have found the service, for as long as it serves."""
+        if self._is_serving:
+            await self._health.set(ROUTABLE, HealthCheckResponse.SERVING)
 
     async def stop(self, grace: float) -> None:
         """Refuses new calls, and gives the running ones `grace` seconds."""

@@ -63,6 +63,7 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
             epoch=epoch,
             model=settings.model,
             members=host.members,
+            found=servicer.found,
             on_listening=advertise,
             drain=drain,
             background=background,

@@ -7,6 +7,8 @@ from tests.deploy.chart.fleets import fleets
 from tests.deploy.chart.rendering import Chart, Object, Rendered
 from tests.deploy.chart.test_rendering import EVERYTHING, MINIMAL
 
+from headrace.rpc.server import ROUTABLE
+
 CALLERS = {
     "tokenizer": {"gateway"},
     "scheduler": {"gateway"},
@@ -70,10 +72,13 @@ def test_probes_ask_the_container_itself(chart: Chart, certificates: bool) -> No
             if "httpGet" in asked:
                 assert asked["httpGet"]["path"].partition("?")[0] in ("/health", "/healthz"), name
                 assert asked["httpGet"]["port"] in ports
-            elif certificates:
-                assert asked["exec"]["command"] == ["python", "/opt/headrace/health.py"]
+                continue
+            about = ROUTABLE if probe == "readinessProbe" else ""
+            if certificates:
+                assert asked["exec"]["command"] == ["python", "/opt/headrace/health.py", *about.split()]
             else:
                 assert asked["grpc"]["port"] == ports["grpc"]
+                assert asked["grpc"].get("service", "") == about
 
 
 def test_a_model_may_take_as_long_to_load_as_is_said(chart: Chart) -> None:

@@ -141,14 +141,16 @@ topologySpreadConstraints:
 {{/* Asks the service's own gRPC health: with certificates kubelet cannot, so a program in the image does. */}}
 {{- define "headrace.healthCheck" -}}
 {{- if .root.Values.certificates.enabled -}}
-exec: {command: [python, /opt/headrace/health.py]}
+exec: {command: {{ compact (list "python" "/opt/headrace/health.py" (.about | default "")) | toJson }}}
+{{- else if .about -}}
+grpc: {port: {{ .port }}, service: {{ .about }}}
 {{- else -}}
 grpc: {port: {{ .port }}}
 {{- end -}}
 {{- end -}}
 
-{{/* Started once what it needs is loaded, ready while it takes requests, alive while its loop answers. None asks another
-service. */}}
+{{/* Started once what it needs is loaded, ready once its callers have found it and until it stops, alive while its loop
+answers. None asks another service. */}}
 {{- define "headrace.probes" -}}
 startupProbe:
   {{- include "headrace.healthCheck" . | nindent 2 }}
@@ -156,7 +158,7 @@ startupProbe:
   timeoutSeconds: 5
   failureThreshold: {{ div (add (int (.startupSeconds | default 120)) 1) 2 }}
 readinessProbe:
-  {{- include "headrace.healthCheck" . | nindent 2 }}
+  {{- include "headrace.healthCheck" (merge (dict "about" "routable") .) | nindent 2 }}
   periodSeconds: 5
   timeoutSeconds: 5
 livenessProbe:

@@ -1,5 +1,6 @@
 """WorkerService of several models: finds the one that a call means."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -20,6 +21,8 @@ class HostServicer(worker_pb2_grpc.WorkerServiceServicer):
 
     def __init__(self, workers: Mapping[str, WorkerServicer]) -> None:
         self._workers = workers
+        self.found = asyncio.Event()
+        """Set once a gateway has attached."""
 
     async def Dispatch(self, request: pb.DispatchRequest, context: Context) -> pb.DispatchResponse:  # noqa: N802
         return await self._meant(context).Dispatch(request, context)
@@ -43,6 +46,7 @@ class HostServicer(worker_pb2_grpc.WorkerServiceServicer):
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
     ) -> AsyncIterator[pb.AttachResponse]:
         async for response in self._meant(context).Attach(request_iterator, context):
+            self.found.set()
             yield response
 
     async def Prefill(  # noqa: N802
