@@ -128,4 +128,4 @@ def test_the_record_is_written_where_all_passed_and_none_was_skipped(
 
 def test_ci_compares_after_the_tests(root: Path) -> None:
     commands = [line for line in (root / ".ci/run").read_text().splitlines() if line.startswith("make")]
-    assert commands == ["make test", "make test-emulated CHANGED=1"]
+    assert commands == ["make test", "make test-deploy", "make test-emulated CHANGED=1"]
