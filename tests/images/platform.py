@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from tests.deploy.chart.rendering import Chart
 from tests.images.build_offline import NATS
-from tests.images.podman import logs, podman
+from tests.images.podman import logs, podman, succeeds
 from tests.images.pods import Cluster, PlayedPod
 
 NETWORK, SUBNET = "headrace-images", "10.89.77"
@@ -23,9 +23,11 @@ GUARDED: dict[str, Any] = {
     "image": IMAGES,
     "certificates": {"enabled": True},
     "nats": {"image": NATS, "storage": {"size": ""}, "replicas": 3},
-    "scheduler": {"replicas": 2},
+    "gateway": {"replicas": 2, "drainSeconds": 60, "graceSeconds": 70},
+    **{service: {"replicas": 2} for service in ("tokenizer", "scheduler", "cache")},
+    "workerDefaults": {"replicas": 2, "settings": {"thread_count": 1}},
 }
-"""Everything between services is mutual TLS, and NATS a cluster."""
+"""Everything between services is mutual TLS, NATS a cluster, and each service there twice."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,35 @@ class Platform:
         """Pods that run on, without the test of the chart."""
         return [each for each in self.cluster.pods if "test" not in each.name]
 
+    def of(self, role: str) -> list[PlayedPod]:
+        """Pods of a role."""
+        return [each for each in self.cluster.pods if each.labels["app.kubernetes.io/component"] == role]
+
     def pod(self, role: str) -> PlayedPod:
-        """The first Pod of a role."""
-        return next(each for each in self.cluster.pods if each.labels["app.kubernetes.io/component"] == role)
+        return self.of(role)[0]
+
+    def restart(self, pod: PlayedPod) -> float:
+        """Stops a Pod as kubelet does, and starts it again. Returns the seconds that it took to stop, once it is ready
+        as its readiness probe would say."""
+        began = time.monotonic()
+        grace = pod.spec["terminationGracePeriodSeconds"]
+        podman("stop", "--time", str(grace), pod.container, seconds=grace + 30)
+        stopped = time.monotonic() - began
+        podman("start", pod.container)
+        self.wait_until_routable(pod)
+        return stopped
+
+    def wait_until_routable(self, pod: PlayedPod) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not self._is_routable(pod):
+            assert time.monotonic() < deadline, logs(pod.container)[-3000:]
+            time.sleep(0.2)
+
+    def _is_routable(self, pod: PlayedPod) -> bool:
+        """NATS has no health check in its image: that of its HTTP port."""
+        if pod in self.of("nats"):
+            return is_answered(f"http://{pod.address}:8222/healthz")
+        return succeeds("exec", pod.container, "python", "/opt/headrace/health.py", "routable")
 
     def call(self, path: str, body: object = None) -> Any:
         """Calls the gateway. Raises OSError."""
@@ -62,11 +90,16 @@ class Platform:
             time.sleep(0.2)
 
     def _is_ready(self) -> bool:
-        try:
-            self.call("/ready")
-        except OSError:
-            return False
-        return True
+        return all(is_answered(f"http://{each.address}:8000/ready") for each in self.of("gateway"))
+
+
+def is_answered(url: str) -> bool:
+    """Whether a GET is answered with 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @contextmanager

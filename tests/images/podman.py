@@ -9,6 +9,12 @@ from typing import Any
 ENVIRONMENT = os.environ | {"CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf"))}
 
 
+def succeeds(*arguments: str, seconds: float = 60) -> bool:
+    """Whether a command of podman ends with 0."""
+    command = ["podman", *arguments]
+    return not subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=seconds, check=False).returncode
+
+
 def podman(*arguments: str, text: str = "", seconds: float = 120, check: bool = True) -> str:
     """Returns what it prints. Raises AssertionError with what it says where it fails."""
     done = subprocess.run(
