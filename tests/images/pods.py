@@ -8,6 +8,7 @@ are left out: podman has none for gRPC, and no Service that a Pod would leave.
 import base64
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,7 @@ class Cluster:
 
     def _fill(self, pod: PlayedPod, volume: Object) -> Path:
         path = self._folder / pod.name / volume["name"]
+        shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         files: dict[str, bytes] = {}
         match volume:
