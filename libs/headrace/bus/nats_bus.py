@@ -270,8 +270,10 @@ class NatsBus:
     async def _is_replicated(self, jetstream: JetStreamContext, store: Store) -> bool:
         """Whether as many servers as asked keep a bucket, or this login cannot change it. A cluster without one of its
         servers makes no more replicas: the bucket is used meanwhile, and this is tried again with its next use."""
+        if self._replicas == 1 or not self._may_make(store):
+            return True
         config = (await jetstream.stream_info(store.stream)).config
-        if (config.num_replicas or 1) >= self._replicas or not self._may_make(store):
+        if (config.num_replicas or 1) >= self._replicas:
             return True
         try:
             await jetstream.update_stream(config.evolve(num_replicas=self._replicas))
