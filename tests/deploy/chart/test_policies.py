@@ -88,6 +88,13 @@ def test_a_model_may_take_as_long_to_load_as_is_said(chart: Chart) -> None:
     assert rendered.one("Deployment", "worker-w")["spec"]["progressDeadlineSeconds"] > 3600
 
 
+def test_a_volume_of_one_pod_is_given_up_before_the_next_takes_it(chart: Chart) -> None:
+    """Otherwise an update would wait for ever where the new Pod is on another node."""
+    for mode, strategy in (("ReadWriteOnce", "Recreate"), ("ReadWriteMany", "RollingUpdate")):
+        rendered = chart.render({"gateway": {"files": {"size": "1Gi", "accessMode": mode}}})
+        assert rendered.one("Deployment", "gateway")["spec"]["strategy"]["type"] == strategy
+
+
 def test_no_budget_keeps_the_only_pod_of_a_role(chart: Chart) -> None:
     assert chart.render().of("PodDisruptionBudget") == []
     several = {role: {"replicas": 2} for role in ("gateway", "tokenizer", "scheduler", "cache")}
