@@ -14,8 +14,8 @@ from tests.images.podman import ENVIRONMENT
 from headrace.supervisor.nats_server import find_nats_server
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("buildah", "podman", "runc", "netavark", "aardvark-dns", "catatonit", "iptables", "mmdebstrap")
-PROGRAMS = ("buildah", "podman", "runc", "iptables", "mmdebstrap")
+PACKAGES = ("buildah", "podman", "runc", "netavark", "aardvark-dns", "catatonit", "iptables", "iproute2", "mmdebstrap")
+PROGRAMS = ("buildah", "podman", "runc", "iptables", "ip", "mmdebstrap")
 BASE = "localhost/python:3.11-slim-bookworm"
 NATS = "localhost/headrace-nats:test"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")

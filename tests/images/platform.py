@@ -1,6 +1,7 @@
 """The platform of the chart in containers of this machine."""
 
 import json
+import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from typing import Any
 import yaml
 from tests.deploy.chart.rendering import Chart
 from tests.images.build_offline import NATS
-from tests.images.podman import logs, podman, succeeds
+from tests.images.podman import inspect, logs, podman, succeeds
 from tests.images.pods import Cluster, PlayedPod
 
 NETWORK, SUBNET = "headrace-images", "10.89.77"
 SECONDS = 120.0
+LOGS = Path("build/images")
+"""Folder for what replaced containers said."""
 IMAGES = {"registry": "localhost", "tag": "test"}
 PLAIN: dict[str, Any] = {"image": IMAGES, "nats": {"image": NATS, "storage": {"size": ""}}}
 GUARDED: dict[str, Any] = {
@@ -55,6 +58,10 @@ class Platform:
         grace = pod.spec["terminationGracePeriodSeconds"]
         podman("stop", "--time", str(grace), pod.container, seconds=grace + 30)
         stopped = time.monotonic() - began
+        code, said = inspect(pod.container)["State"]["ExitCode"], logs(pod.container)
+        (LOGS / f"{pod.name}.log").write_text(said)
+        # NATS answers a stop with 1 where the signal comes to the first process.
+        assert code == 0 or pod in self.of("nats"), (pod.name, code, said[-3000:])
         podman("pod", "rm", "--force", pod.name)
         self.play(pod)
         self.wait_until_routable(pod)
@@ -82,7 +89,9 @@ class Platform:
 
     def play(self, pod: PlayedPod) -> None:
         text = yaml.safe_dump(self.cluster.yaml_of(pod))
-        podman("play", "kube", "--network", NETWORK, "--ip", pod.address, "-", text=text)
+        # Neighbours remember the hardware address of a Pod that is replaced at its address.
+        mac = f"02:00:00:00:00:{int(pod.address.rpartition('.')[2]):02x}"
+        podman("play", "kube", "--network", NETWORK, "--ip", pod.address, "--mac-address", mac, "-", text=text)
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + SECONDS
@@ -112,10 +121,22 @@ def played(chart: Chart, values: dict[str, Any], folder: Path) -> Iterator[Platf
     try:
         for pod in platform.pods:
             platform.play(pod)
+        keep_bridge_address()
         platform.wait_until_ready()
         yield platform
     finally:
+        for pod in platform.pods:
+            (LOGS / f"{pod.name}.last.log").write_text(logs(pod.container))
         remove(platform)
+
+
+def keep_bridge_address() -> None:
+    """Gives the bridge the hardware address that it has: else it takes that of another port whenever a Pod is gone, and
+    what Pods send to this machine is lost for a minute."""
+    (network,) = json.loads(podman("network", "inspect", NETWORK))
+    bridge = network["network_interface"]
+    address = Path(f"/sys/class/net/{bridge}/address").read_text().strip()
+    subprocess.run(["ip", "link", "set", "dev", bridge, "address", address], check=True)
 
 
 def remove(platform: Platform) -> None:

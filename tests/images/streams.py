@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 PROMPTS = tuple(f"Tell me about {subject}." for subject in ("a headrace", "a turbine", "a dam", "the sea", "a mill"))
 MAX_TOKENS = 300
@@ -50,10 +51,12 @@ class Streams:
         while not self._stop.is_set():
             number = next(self._numbers)
             prompt = PROMPTS[number % len(PROMPTS)]
+            address = self.addresses[number % len(self.addresses)]
+            began = datetime.now(UTC)
             try:
-                text = ask(self.addresses[number % len(self.addresses)], prompt)
+                text = ask(address, prompt)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                self._note("failed", repr(error))
+                self._note("failed", f"{address} at {began:%H:%M:%S.%f}: {error!r}")
             else:
                 self._note("same", "") if text == self.expected[prompt] else self._note("changed", text)
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.images.platform import Platform
 from tests.images.streams import Streams
 
@@ -10,6 +11,7 @@ COUNT = 64
 ROLES = ("worker", "scheduler", "tokenizer", "cache", "nats", "gateway")
 
 
+@pytest.mark.timeout(900)
 def test_a_rolling_restart_costs_no_stream(doubled_platform: Platform, root: Path) -> None:
     """A gateway leaves its Service first, and lets its streams end."""
     platform = doubled_platform
