@@ -73,11 +73,15 @@ class Cluster:
                 yield pod
 
     def _names(self, item: Object, pod: PlayedPod) -> Iterator[str]:
+        """Each name stands for one Pod: gRPC takes all addresses of lines of /etc/hosts that share a name for those of
+        each of their names. So the Service's name is that of its first Pod."""
         for service in self._rendered.of("Service"):
+            name = service["metadata"]["name"]
             if service["spec"]["selector"].items() <= pod.labels.items():
-                yield service["metadata"]["name"]
-                if item["spec"].get("serviceName") == service["metadata"]["name"]:
-                    yield f"{pod.name}.{service['metadata']['name']}"
+                if service["spec"].get("clusterIP") != "None" and pod.name.endswith("-0"):
+                    yield name
+                if item["spec"].get("serviceName") == name:
+                    yield f"{pod.name}.{name}"
 
     def _container(self, pod: PlayedPod, container: Object) -> Object:
         values: dict[str, str] = {}

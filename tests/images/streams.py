@@ -1,17 +1,26 @@
-"""Streams that go on and on through a platform, each compared with what the same prompt said before."""
+"""Streams that go on and on through a platform, each compared with what the same prompt said before.
+
+    python streams.py FOLDER COUNT
+
+It runs in a container, beside those that it calls, and needs the standard library alone. The folder has the addresses
+of gateways that take new streams, one a line, in `addresses`; a file `stop` there ends it; results come into
+`results.json`.
+"""
 
 import http.client
 import itertools
 import json
+import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 PROMPTS = tuple(f"Tell me about {subject}." for subject in ("a headrace", "a turbine", "a dam", "the sea", "a mill"))
 MAX_TOKENS = 300
 TIMEOUT = 120.0
+POLL = 0.1
 
 
 def ask(address: str, prompt: str) -> str:
@@ -37,42 +46,57 @@ def ask(address: str, prompt: str) -> str:
 class Streams:
     """So many streams at any time, over the gateways that a Service would send them to."""
 
-    def __init__(self, addresses: list[str], count: int) -> None:
-        self.addresses = list(addresses)
-        """Gateways that take new streams. One that is about to stop is taken out first."""
-        self.expected = {prompt: ask(addresses[0], prompt) for prompt in PROMPTS}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._expected = {prompt: ask(self.addresses[0], prompt) for prompt in PROMPTS}
+        self._numbers = itertools.count()
         self.results: Counter[str] = Counter()
         self.faults: list[str] = []
-        self._stop = threading.Event()
-        self._numbers = itertools.count()
-        self._threads = [threading.Thread(target=self._go_on) for _ in range(count)]
+
+    @property
+    def addresses(self) -> list[str]:
+        return (self._folder / "addresses").read_text().split()
+
+    def run(self, count: int) -> None:
+        """Returns once it has been stopped, and the last streams have ended."""
+        threads = [threading.Thread(target=self._go_on) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        while not self._is_stopped():
+            time.sleep(POLL)
+        for thread in threads:
+            thread.join(TIMEOUT)
+
+    def _is_stopped(self) -> bool:
+        return (self._folder / "stop").exists()
 
     def _go_on(self) -> None:
-        while not self._stop.is_set():
+        while not self._is_stopped():
             number = next(self._numbers)
             prompt = PROMPTS[number % len(PROMPTS)]
-            address = self.addresses[number % len(self.addresses)]
+            addresses = self.addresses
+            address = addresses[number % len(addresses)]
             began = datetime.now(UTC)
             try:
                 text = ask(address, prompt)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._note("failed", f"{address} at {began:%H:%M:%S.%f}: {error!r}")
             else:
-                self._note("same", "") if text == self.expected[prompt] else self._note("changed", text)
+                self._note("same", "") if text == self._expected[prompt] else self._note("changed", text)
 
     def _note(self, result: str, fault: str) -> None:
         self.results[result] += 1
         if fault:
             self.faults.append(f"{result}: {fault[:300]}")
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Starts them, and waits for the last ones at the end."""
-        for thread in self._threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join(TIMEOUT)
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    streams = Streams(folder)
+    streams.run(int(sys.argv[2]))
+    found = {"counts": streams.results, "faults": streams.faults}
+    (folder / "results.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.images.platform import Platform
-from tests.images.streams import Streams
+from tests.images.streaming_container import StreamingContainer
 
 COUNT = 64
 ROLES = ("worker", "scheduler", "tokenizer", "cache", "nats", "gateway")
@@ -17,14 +17,15 @@ def test_a_rolling_restart_costs_no_stream(doubled_platform: Platform, root: Pat
     platform = doubled_platform
     stops: dict[str, float] = {}
     addresses = [each.address for each in platform.of("gateway")]
-    streams = Streams(addresses, COUNT)
-    with streams.running():
-        for role in ROLES:
-            for pod in platform.of(role):
-                streams.addresses = [each for each in addresses if each != pod.address]
-                stops[pod.name] = round(platform.replace(pod), 1)
-                assert stops[pod.name] < pod.spec["terminationGracePeriodSeconds"], pod.name
-                streams.addresses = addresses
-    (root / "build/images/rolling.json").write_text(json.dumps({"streams": streams.results, "stops": stops}))
-    assert streams.results["same"] >= COUNT, streams.results
-    assert streams.faults == [], (streams.results, streams.faults[:10])
+    image = platform.pod("gateway").spec["containers"][0]["image"]
+    streams = StreamingContainer(image, addresses, COUNT)
+    for role in ROLES:
+        for pod in platform.of(role):
+            streams.call([each for each in addresses if each != pod.address])
+            stops[pod.name] = round(platform.replace(pod), 1)
+            assert stops[pod.name] < pod.spec["terminationGracePeriodSeconds"], pod.name
+            streams.call(addresses)
+    found = streams.end()
+    (root / "build/images/rolling.json").write_text(json.dumps(found | {"stops": stops}))
+    assert found["counts"]["same"] >= COUNT, found
+    assert found["faults"] == []
