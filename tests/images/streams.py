@@ -1,4 +1,4 @@
-"""Streams that go on and on through a platform, each compared with what the same prompt said before.
+"""Streams requests through a platform continuously, and compares each answer with the first one to its prompt.
 
     python streams.py FOLDER COUNT
 

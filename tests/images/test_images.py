@@ -47,7 +47,7 @@ def test_the_health_check_of_the_image_is_content(platform: Platform, role: str)
 
 
 def test_a_gateway_without_the_others_is_alive_and_quiet(platform: Platform) -> None:
-    """Names that nobody resolves leave no tasks behind: each would be logged by asyncio."""
+    """Names that do not resolve leave no unfinished tasks, each of which asyncio would log."""
     name = "headrace-images-alone"
     variables = [f"HEADRACE_GATEWAY_{service.upper()}_ADDRESSES=no-{service}:9000" for service in SERVICES[1:4]]
     variables += ["HEADRACE_GATEWAY_HTTP_ADDRESS=0.0.0.0:8000", "HEADRACE_GATEWAY_LISTEN_ADDRESS=0.0.0.0:9000"]

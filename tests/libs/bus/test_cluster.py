@@ -160,7 +160,7 @@ async def test_a_bucket_of_one_server_is_given_to_more(cluster: Cluster) -> None
 
 
 async def test_a_bucket_is_used_while_it_has_fewer_replicas(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As when a cluster starts without one of its servers. It is told once."""
+    """Covers a cluster that starts without one of its servers. The log says so once."""
     alone = Cluster(tmp_path, 1)
     await alone.start(0)
     bus = await connect(alone.url(0), SIZE)
