@@ -21,6 +21,8 @@ from headrace.v1 import scheduler_pb2_grpc
 STAGE = "schedule"
 WORKER_DETAIL = "worker"
 """Key, in an error's details, of the worker that did not take a request."""
+LEADER_DETAIL = "leader"
+"""Key, in an error's details, of the scheduler that leads the model instead."""
 SILENCE_SECONDS = 1.0
 """Seconds of silence after which a scheduler counts as gone: it sends a heartbeat four times a second."""
 PATIENCE_SECONDS = 0.05

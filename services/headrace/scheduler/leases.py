@@ -12,6 +12,7 @@ from headrace.bus.lease import LeaseKind, LeaseTable
 from headrace.errors import Unavailable
 from headrace.scheduler.core import events
 from headrace.scheduler.scheduler import Scheduler
+from headrace.service_clients.scheduler import LEADER_DETAIL
 from headrace.v1.events_pb2 import LeaseHeld
 
 RENEW_SECONDS = 0.4
@@ -24,7 +25,6 @@ AWAY_SECONDS = 1.0
 MAX_OTHERS = 100
 """Maximum number of models led by other schedulers whose leases are watched. Taking over any further one takes up to
 EXPIRY_SECONDS longer."""
-LEADER_DETAIL = "leader"
 KIND = LeaseKind(LEASES, LeaseHeld, "scheduler_id", "model", lambda model: f"lease.{model.encode().hex()}")
 
 _log = logging.getLogger(__name__)

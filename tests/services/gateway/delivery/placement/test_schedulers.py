@@ -1,6 +1,7 @@
 """A place for every request: from the scheduler that leads, from another one, or by the gateway's own choice."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from headrace.gateway.delivery.placement.schedulers import ABSENCE_SECONDS, Sche
 from headrace.gateway.delivery.placement.self_placement import SelfPlacement
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.service_clients.scheduler import LEADER_DETAIL
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
@@ -32,9 +34,13 @@ class PlayedStream:
         self.queues = {"m": ModelQueue(model="m", fence=fence)}
         self.settled: list[Settlement] = []
         self.never = False
+        self.leader = ""
+        """Scheduler in whose favor it refuses everything. Empty: none."""
 
     async def submit(self, submission: Submission, remaining_seconds: float) -> Place:
         assert remaining_seconds > 0
+        if self.leader:
+            raise Unavailable(stage="schedule", details={LEADER_DETAIL: self.leader})
         if self.never:
             await asyncio.Event().wait()
         return Place(worker_id=self.scheduler_id)
@@ -110,6 +116,39 @@ async def test_a_scheduler_that_comes_back_is_asked_instead() -> None:
     await asyncio.sleep(0.05)
     stream.alive = True
     assert (await asyncio.wait_for(placing, 5)).worker_id == "s0"
+
+
+async def place_patiently(schedulers: Schedulers, seconds: float) -> str:
+    """Asks again after each refusal, as a stream of tokens does, and returns the worker; empty after so many seconds."""
+    deadline = Deadline.after(seconds)
+    while not deadline.expired:
+        with contextlib.suppress(Unavailable):
+            return (await schedulers.place(submission(), Deadline.after(5))).worker_id
+        await asyncio.sleep(0.02)
+    return ""
+
+
+async def test_a_leader_out_of_reach_counts_as_none() -> None:
+    """The network may let the schedulers see each other, and this gateway only the one that does not lead."""
+    reached = PlayedStream("s1")
+    reached.leader = "s0"
+    schedulers = make(PlayedStream("s0", alive=False, fence=9), reached, workers=PlayedWorkers(w0=2))
+    started = asyncio.get_running_loop().time()
+    assert await place_patiently(schedulers, 5) == "w0"
+    assert asyncio.get_running_loop().time() - started >= ABSENCE_SECONDS * 0.9
+    assert (await schedulers.place(submission(), Deadline.after(5))).worker_id == "w0", "the next one waits no second"
+    reached.leader = ""
+    assert (await schedulers.place(submission(), Deadline.after(5))).worker_id == "s1", "it leads now"
+    reached.leader = "s0"
+    with pytest.raises(Unavailable):
+        await schedulers.place(submission(), Deadline.after(5))
+
+
+async def test_a_leader_that_is_about_to_say_so_is_waited_for() -> None:
+    """It is in reach: that it leads is in its next heartbeat."""
+    refusing = PlayedStream("s1", fence=1)
+    refusing.leader = "s0"
+    assert not await place_patiently(make(PlayedStream("s0"), refusing, workers=PlayedWorkers(w0=1)), 1.5)
 
 
 async def test_a_worker_without_room_is_passed_over() -> None:
