@@ -25,6 +25,7 @@ COMMANDS = {
     "models": ("model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("certs:certs", "Makes certificates for the services."),
+    "drain": ("worker_drain:drain", "Takes a worker away without ending a request."),
     "usage": ("usage:usage", "Sums what requests used."),
     "bench": ("bench.bench:bench", "Loads a running platform and prints latencies."),
     "config": ("config_commands:config", "Shows the settings of services, and where each came from."),

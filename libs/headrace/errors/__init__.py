@@ -27,6 +27,7 @@ from headrace.errors.tree import (
     Unsupported,
     UnsupportedMediaType,
     UploadTimeout,
+    WorkerStopping,
 )
 
 __all__ = [
@@ -56,4 +57,5 @@ __all__ = [
     "Unsupported",
     "UnsupportedMediaType",
     "UploadTimeout",
+    "WorkerStopping",
 ]

@@ -46,6 +46,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.UploadTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "upload_timeout"),
     ErrorRow(tree.DeadlineExceeded, _CODE.DEADLINE_EXCEEDED, 504, "timeout_error", "deadline_exceeded"),
     ErrorRow(tree.StageFailed, _CODE.UNAVAILABLE, 503, _SERVER, "stage_failed"),
+    ErrorRow(tree.WorkerStopping, _CODE.UNAVAILABLE, 503, _SERVER, "worker_stopping"),
     ErrorRow(tree.Unavailable, _CODE.UNAVAILABLE, 503, _SERVER, "unavailable"),
     ErrorRow(tree.NotEnabled, _CODE.UNIMPLEMENTED, 501, _SERVER, "not_enabled"),
     ErrorRow(tree.StorageFull, _CODE.RESOURCE_EXHAUSTED, 507, _SERVER, "storage_full"),

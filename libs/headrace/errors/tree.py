@@ -18,6 +18,7 @@ HeadraceError
 ├── Unavailable               it cannot be served now; trying again may help
 │   ├── StageFailed           a stage was lost in the middle of a request and could not be replaced
 │   │   └── WorkerLost        … which was the worker
+│   ├── WorkerStopping        a worker gave the request up: it continues on another
 │   ├── SchedulerGone
 │   └── GatewayStopping
 ├── NotEnabled                the feature needs a setting first
@@ -138,6 +139,10 @@ class StageFailed(Unavailable):
 
 class WorkerLost(StageFailed):
     """The worker of this request was lost."""
+
+
+class WorkerStopping(Unavailable):
+    """The worker of this request is about to stop."""
 
 
 class SchedulerGone(Unavailable):

@@ -26,7 +26,6 @@ from headrace import failpoints
 from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
-from headrace.lifecycle.background import Background
 from headrace.lifecycle.metrics_port import shown_metrics
 from headrace.lifecycle.security import check_identity, credential_of, own_channel, security_of
 from headrace.lifecycle.service import Service
@@ -90,7 +89,7 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
         async with open_app(settings) as service:
             _spare_collections()
             async with serving(settings, service):
-                failure = await _until_over(stopping, service.background)
+                failure = await _until_over(stopping, service)
                 _log.info("stopping")
                 if failure is not None:
                     _end_by_force(settings.drain_seconds + FORCE_SECONDS)
@@ -100,14 +99,15 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
         raise failure
 
 
-async def _until_over(stopping: asyncio.Event, background: Background) -> TaskDied | None:
-    """Waits for a signal to stop, or for the failure that it returns."""
-    told, failing = asyncio.create_task(stopping.wait()), asyncio.create_task(background.failure())
+async def _until_over(stopping: asyncio.Event, service: Service) -> TaskDied | None:
+    """Waits for a signal to stop, for a service that has nothing to do any more, or for the failure that it returns."""
+    failing = asyncio.create_task(service.background.failure())
+    ends = [asyncio.create_task(event.wait()) for event in (stopping, service.over) if event is not None]
     try:
-        await asyncio.wait({told, failing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({failing, *ends}, return_when=asyncio.FIRST_COMPLETED)
         return failing.result() if failing.done() else None
     finally:
-        for waiting in (told, failing):
+        for waiting in (failing, *ends):
             waiting.cancel()
 
 

@@ -45,6 +45,8 @@ class Service:
     """Certificate chain and key for callers from outside. None: they call in plain text."""
     found: asyncio.Event | None = None
     """Set once a caller has found it through the registry. None: callers are given its address."""
+    over: asyncio.Event | None = None
+    """Set once it has nothing to do any more: the process ends as after a stop signal. None: it never is."""
     on_listening: Callable[[str], None] = _no_interest
     """Called with the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain

@@ -32,6 +32,7 @@ RULES: Mapping[str, frozenset[str]] = {
         "WorkerService/GetWorkerStatus": {"gateway", "scheduler", OPERATOR},
         "WorkerService/ListBlocks": {"cache"},
         "WorkerService/Prefill": {"worker"},
+        "WorkerService/Drain": {"gateway", OPERATOR},
     }.items()
 }
 

@@ -23,6 +23,9 @@ class WorkerClient(Protocol):
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
 
+    async def drain(self, patience: float, timeout: float) -> worker_pb2.WorkerStatus:
+        """Has the worker move its requests to others after `patience` seconds, and end."""
+
     async def list_blocks(self, timeout: float) -> BlockList:
         """Lists the KV blocks that the worker holds."""
 
@@ -58,6 +61,13 @@ class GrpcWorkerClient:
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus:
         with translated(STAGE):
             response = await self._stub.GetWorkerStatus(worker_pb2.GetWorkerStatusRequest(), timeout=timeout)
+        return response.status
+
+    async def drain(self, patience: float, timeout: float) -> worker_pb2.WorkerStatus:
+        request = worker_pb2.DrainRequest()
+        request.patience_duration.FromNanoseconds(int(patience * 1e9))
+        with translated(STAGE):
+            response = await self._stub.Drain(request, timeout=timeout)
         return response.status
 
     async def list_blocks(self, timeout: float) -> BlockList:

@@ -34,6 +34,7 @@ class Submission(_message.Message):
     REMAINING_DURATION_FIELD_NUMBER: _builtins.int
     FIRST_TOKEN_DURATION_FIELD_NUMBER: _builtins.int
     TENANT_WEIGHT_FIELD_NUMBER: _builtins.int
+    LEFT_PLACE_FIELD_NUMBER: _builtins.int
     priority_class: _generation_pb2.PriorityClass.ValueType
     """How urgent it is."""
     tenant: _builtins.str
@@ -56,6 +57,10 @@ class Submission(_message.Message):
     def first_token_duration(self) -> _duration_pb2.Duration:
         """Time from now in which the first token is wanted. Unset takes what the class promises."""
 
+    @_builtins.property
+    def left_place(self) -> Global___Place:
+        """The place that the request had on a worker that is about to stop, which holds its KV blocks for a moment. Unset: none."""
+
     def __init__(
         self,
         *,
@@ -66,10 +71,11 @@ class Submission(_message.Message):
         remaining_duration: _duration_pb2.Duration | None = ...,
         first_token_duration: _duration_pb2.Duration | None = ...,
         tenant_weight: _builtins.float = ...,
+        left_place: Global___Place | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration", "generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration", "generation", b"generation", "left_place", b"left_place", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "first_token_duration", b"first_token_duration", "generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "tenant", b"tenant", "tenant_weight", b"tenant_weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "first_token_duration", b"first_token_duration", "generation", b"generation", "left_place", b"left_place", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "tenant", b"tenant", "tenant_weight", b"tenant_weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

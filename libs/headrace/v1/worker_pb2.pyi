@@ -899,6 +899,54 @@ class PrefillRequest(_message.Message):
 Global___PrefillRequest: _TypeAlias = PrefillRequest  # noqa: Y015
 
 @_typing.final
+class DrainRequest(_message.Message):
+    """Asks a worker to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATIENCE_DURATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def patience_duration(self) -> _duration_pb2.Duration:
+        """Time in which running requests may still end where they are, before they move. Zero: they move at once."""
+
+    def __init__(
+        self,
+        *,
+        patience_duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["patience_duration", b"patience_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["patience_duration", b"patience_duration"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainRequest: _TypeAlias = DrainRequest  # noqa: Y015
+
+@_typing.final
+class DrainResponse(_message.Message):
+    """The worker is ending."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> Global___WorkerStatus:
+        """Its status."""
+
+    def __init__(
+        self,
+        *,
+        status: Global___WorkerStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainResponse: _TypeAlias = DrainResponse  # noqa: Y015
+
+@_typing.final
 class PrefillResponse(_message.Message):
     """Some KV blocks, a few MiB at most unless a single one is larger."""
 

@@ -66,6 +66,11 @@ class WorkerServiceStub:
                 request_serializer=headrace_dot_v1_dot_worker__pb2.PrefillRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_worker__pb2.PrefillResponse.FromString,
                 _registered_method=True)
+        self.Drain = channel.unary_unary(
+                '/headrace.v1.WorkerService/Drain',
+                request_serializer=headrace_dot_v1_dot_worker__pb2.DrainRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_worker__pb2.DrainResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer:
@@ -117,6 +122,14 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Drain(self, request, context):
+        """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
+        once; the status tells what is left. For a process of several models, it is about all of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -149,6 +162,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Prefill,
                     request_deserializer=headrace_dot_v1_dot_worker__pb2.PrefillRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_worker__pb2.PrefillResponse.SerializeToString,
+            ),
+            'Drain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Drain,
+                    request_deserializer=headrace_dot_v1_dot_worker__pb2.DrainRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_worker__pb2.DrainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -315,6 +333,33 @@ class WorkerService:
             '/headrace.v1.WorkerService/Prefill',
             headrace_dot_v1_dot_worker__pb2.PrefillRequest.SerializeToString,
             headrace_dot_v1_dot_worker__pb2.PrefillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Drain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.WorkerService/Drain',
+            headrace_dot_v1_dot_worker__pb2.DrainRequest.SerializeToString,
+            headrace_dot_v1_dot_worker__pb2.DrainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,6 +51,10 @@ class WorkerServiceStub:
     """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
     where it ended.
     """
+    Drain: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DrainRequest, _worker_pb2.DrainResponse]
+    """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
+    once; the status tells what is left. For a process of several models, it is about all of them.
+    """
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
@@ -74,6 +78,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     Prefill: _aio.UnaryStreamMultiCallable[_worker_pb2.PrefillRequest, _worker_pb2.PrefillResponse]  # type: ignore[assignment]
     """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
     where it ended.
+    """
+    Drain: _aio.UnaryUnaryMultiCallable[_worker_pb2.DrainRequest, _worker_pb2.DrainResponse]  # type: ignore[assignment]
+    """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
+    once; the status tells what is left. For a process of several models, it is about all of them.
     """
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -131,6 +139,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.PrefillResponse], _abc.AsyncIterator[_worker_pb2.PrefillResponse]]:
         """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
         where it ended.
+        """
+
+    @_abc_1.abstractmethod
+    def Drain(
+        self,
+        request: _worker_pb2.DrainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.DrainResponse, _abc.Awaitable[_worker_pb2.DrainResponse]]:
+        """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
+        once; the status tells what is left. For a process of several models, it is about all of them.
         """
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

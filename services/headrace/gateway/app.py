@@ -32,6 +32,7 @@ from headrace.gateway.api.openapi.document_routes import DocumentRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.requests import RequestRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
+from headrace.gateway.api.operation.workers import WorkerRoutes
 from headrace.gateway.batches.batch_leases import BatchLeases
 from headrace.gateway.batches.batch_runner import BatchRunner
 from headrace.gateway.batches.lines.line_caller import LineCaller
@@ -127,6 +128,7 @@ async def open_app(
             *answering,
             *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
+            WorkerRoutes(settings, fleet),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
         ]
         uploads = UploadBudget(settings.max_upload_bytes)

@@ -11,6 +11,7 @@ from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
 from headrace.scheduler.core.member import Member
+from headrace.scheduler.core.queueing.block_holder import BlockHolder
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
@@ -57,8 +58,13 @@ def to_ticket(request: pb.Submission, held: Mapping[str, int], now: float) -> Ti
         resumes=bool(given or request.excluded_worker_ids),
         excluded=frozenset(request.excluded_worker_ids),
         held=held,
+        left=_to_block_holder(request.left_place) if request.HasField("left_place") else None,
         first_token_seconds=request.first_token_duration.ToTimedelta().total_seconds() if wants_soon else None,
     )
+
+
+def _to_block_holder(place: pb.Place) -> BlockHolder:
+    return BlockHolder(place.worker_id, place.worker_address)
 
 
 def to_order(request: pb.Submission) -> Order:

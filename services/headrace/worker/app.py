@@ -1,18 +1,17 @@
 """Wiring of the worker."""
 
-import asyncio
 import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator
 from functools import partial
 
-from headrace.domain.deadline import Deadline
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting.engine_host import EngineHost
 from headrace.worker.hosting.hosted_model import HostedModel
+from headrace.worker.hosting.process_drain import ProcessDrain
 from headrace.worker.hosting.servicer import HostServicer
 from headrace.worker.publisher import WorkerPublisher
 from headrace.worker.requests.runtime import exit_after_crash
@@ -27,9 +26,13 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     sys.setswitchinterval(SWITCH_SECONDS)
     epoch = time.time_ns()
     host = EngineHost(settings)
+    background = Background()
+    process_drain = ProcessDrain(settings.drain_seconds, background)
     served = {
-        model: HostedModel(settings, model, host.ids[model], engine, epoch) for model, engine in host.engines.items()
+        model: HostedModel(settings, model, host.ids[model], engine, epoch, process_drain.begin)
+        for model, engine in host.engines.items()
     }
+    process_drain.include(served.values())
     bus = open_bus(settings)
     publishers = [WorkerPublisher(one.board, bus, one.worker_id) for one in served.values()]
     servicer = HostServicer({one.worker_id: one.servicer for one in served.values()})
@@ -38,14 +41,10 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
         one.board.listen(publisher.on_change)
         one.runtime.start(one.board.on_change, publisher.on_blocks)
     host.start(lambda model: served[model].moved(), exit_after_crash)
-    background = Background()
 
     def advertise(address: str) -> None:
         for one in served.values():
             one.advertise(address, is_member=bool(host.members))
-
-    async def drain(deadline: Deadline) -> None:
-        await asyncio.gather(*(one.drain(deadline) for one in served.values()))
 
     try:
         for one in served.values():
@@ -65,7 +64,8 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
             members=host.members,
             found=servicer.found,
             on_listening=advertise,
-            drain=drain,
+            over=process_drain.over,
+            drain=process_drain.drain,
             background=background,
         )
     finally:

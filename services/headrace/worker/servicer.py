@@ -2,16 +2,17 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import grpc
 
 from headrace import failpoints
 from headrace.domain.deadline import Deadline
-from headrace.errors import InvalidRequest, Unavailable, Unsupported
+from headrace.errors import InvalidRequest, Unsupported
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
+from headrace.worker.requests.drain import drain
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
@@ -27,8 +28,12 @@ HELLO_TIMEOUT = 10.0
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     """Serves one runtime."""
 
-    def __init__(self, runtime: Runtime, board: StatusBoard, worker_id: str, epoch: int) -> None:
+    def __init__(
+        self, runtime: Runtime, board: StatusBoard, worker_id: str, epoch: int, end: Callable[[float], None]
+    ) -> None:
+        """`end` begins to drain the process, and takes the patience in seconds."""
         self._runtime = runtime
+        self._end = end
         self._board = board
         self._worker_id = worker_id
         self._epoch = epoch
@@ -39,7 +44,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             to_assignments(request.members, self._runtime.spec.default_sampling), request.fence
         )
         await failpoints.pause("dispatch.answer")
-        return pb.DispatchResponse(outcomes=map(to_outcome, refusals), status=to_worker_status(self._board.status()))
+        return pb.DispatchResponse(outcomes=map(to_outcome, refusals), status=self.status())
 
     async def Watch(  # noqa: N802
         self, request: pb.WatchRequest, context: Context
@@ -51,7 +56,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def GetWorkerStatus(  # noqa: N802
         self, request: pb.GetWorkerStatusRequest, context: Context
     ) -> pb.GetWorkerStatusResponse:
-        return pb.GetWorkerStatusResponse(status=to_worker_status(self._board.status()))
+        return pb.GetWorkerStatusResponse(status=self.status())
 
     async def ListBlocks(  # noqa: N802
         self, request: pb.ListBlocksRequest, context: Context
@@ -65,11 +70,13 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         exports = self._runtime.exports
         if exports is None:
             raise Unsupported("this worker computes no prompts for others: see its setting role, and its engine")
-        if self._runtime.draining:
-            raise Unavailable("the worker is about to stop", stage="prefill")
         async with contextlib.aclosing(exports.stream(to_prefill_order(request))) as packets:
             async for packet in packets:
                 yield to_prefill_response(packet)
+
+    async def Drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:  # noqa: N802
+        self._end(request.patience_duration.ToTimedelta().total_seconds())
+        return pb.DrainResponse(status=self.status())
 
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
@@ -91,9 +98,13 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
                 await reader
 
-    async def drain(self, deadline: Deadline) -> None:
-        """Lets running requests end, then ends the watches, which are endless."""
-        await self._runtime.drain(deadline)
+    def status(self) -> pb.WorkerStatus:
+        """Returns the load now."""
+        return to_worker_status(self._board.status())
+
+    async def drain(self, patience: float, deadline: Deadline) -> None:
+        """Lets running requests end or move, then ends the watches, which are endless: see `drain`."""
+        await drain(self._runtime, patience, deadline)
         self._board.close()
 
     def _hello(self) -> pb.WorkerHello:

@@ -28,9 +28,12 @@ if MODE == "announcer":
 @contextlib.asynccontextmanager
 async def open_app(settings):
     background = Background()
-    if MODE != "announcer":
+    over = asyncio.Event()
+    if MODE == "over":
+        over.set()
+    elif MODE != "announcer":
         background.start(fail(), "dispatch-m")
-    yield Service("cache", MemoryBus(), lambda server: None, [], 1, background=background)
+    yield Service("cache", MemoryBus(), lambda server: None, [], 1, over=over, background=background)
     await background.close()
     print("closed", flush=True)
     if MODE == "stuck":
@@ -54,6 +57,12 @@ def test_the_process_ends_with_the_reason(mode: str, name: str) -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"headrace cache: the task {name} failed with error('argument out of range')")
     assert "closed" in done.stdout
+
+
+@pytest.mark.process
+def test_a_service_that_has_nothing_to_do_any_more_ends_as_after_a_signal() -> None:
+    done = live("over")
+    assert (done.returncode, "closed" in done.stdout) == (0, True), done.stderr
 
 
 @pytest.mark.process

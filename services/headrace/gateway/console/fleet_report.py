@@ -23,14 +23,15 @@ class FleetReport:
 
     def describe(self, caller: Caller) -> Json:
         """Returns the report as JSON has it. Memory is in bytes, KV usage a share from 0 to 1."""
-        workers = [worker for worker in self._fleet.workers if caller.may_use(worker.model.model)]
+        known = sorted(self._fleet.workers, key=lambda worker: worker.worker_id)
+        workers = [worker for worker in known if caller.may_use(worker.model.model)]
         waiting = self._metrics.waiting_counts()
         health = self._health.report()
         return {
             "gateway": self._gateway,
             "status": health["status"],
             "services": health["services"],
-            "workers": [self._worker(worker) for worker in sorted(workers, key=lambda worker: worker.worker_id)],
+            "workers": [self._worker(worker, caller) for worker in workers],
             "queues": [
                 {"scheduler": scheduler, "model": model, "waiting": count}
                 for scheduler, counts in sorted(waiting.items())
@@ -44,11 +45,13 @@ class FleetReport:
             },
         }
 
-    def _worker(self, worker: WorkerFacts) -> Json:
+    def _worker(self, worker: WorkerFacts, caller: Caller) -> Json:
         is_attached = self._fleet.is_attached(worker.worker_id)
         return {
             "id": worker.worker_id,
             "model": worker.model.model,
+            "started": worker.epoch / 1e9,
+            "address": worker.address if caller.sees_all_usage else None,
             "state": "draining" if worker.draining else "ready" if is_attached else "not attached",
             "residence": worker.residence,
             "predicted_wait_seconds": round(worker.predicted_wait_seconds, 3),

@@ -12,6 +12,7 @@ from headrace.errors import (
     Overloaded,
     StageFailed,
     Unavailable,
+    WorkerStopping,
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
@@ -31,6 +32,7 @@ MAX_ROOM_PAUSE = 1.0
 """Longest pause, in seconds, before a sequence that lost its worker asks for room again."""
 
 RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
+MOVES = Counter("headrace_moves", "Sequences moved away from a worker that was about to stop", ["model"])
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class TokenStream:
         self._meter = TokenMeter(request.model.model, len(request.prompt_token_ids))
         # Created here so that the metric exists, at zero, before anything is lost.
         self._resubmissions = RESUBMISSIONS.labels(model=request.model.model)
+        self._moves = MOVES.labels(model=request.model.model)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Yields deltas up to the one with the finish reason. Raises HeadraceError. Closing the generator cancels the
@@ -70,6 +73,10 @@ class TokenStream:
                     if not self._placement.has_begun:
                         raise
                     await self._wait_for_room(error)
+                except WorkerStopping as error:
+                    self._placement.leave()
+                    self._moves.inc()
+                    await self._prepare_retry(error)
                 except Unavailable as error:
                     self._placement.exclude(error.details.get(WORKER_DETAIL))
                     await self._prepare_retry(error)
@@ -94,7 +101,7 @@ class TokenStream:
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
         """Decides whether to continue after a loss. Waiting for an absent scheduler or worker does not count as an
-        attempt."""
+        attempt, nor does a worker that is about to stop."""
         if self._deadline.expired:
             raise queue_timeout(self._received) from None
         if isinstance(error, StageFailed):

@@ -67,6 +67,11 @@ class Attachment:
         """Hands a batch to the worker directly, without a scheduler. `timeout` in seconds. Raises HeadraceError."""
         return await self._client.dispatch(members, timeout)
 
+    async def drain(self, patience: float, timeout: float) -> int:
+        """Has the worker end; its requests move after `patience` seconds. Returns the number that it still runs. Raises
+        HeadraceError."""
+        return (await self._client.drain(patience, timeout)).open_request_count
+
     async def wait_until_greeted(self, timeout: float) -> bool:
         """Whether the worker answered the hello within `timeout` seconds."""
         with contextlib.suppress(TimeoutError):

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from headrace.errors import ModelNotFound, Unavailable, Unsupported
+from headrace.errors import InvalidRequest, ModelNotFound, NotFound, Unavailable, Unsupported
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.attachment import Attachment
@@ -14,6 +14,7 @@ from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.rpc.member_address import split
 from headrace.service_clients.worker import WorkerClient
 from headrace.v1.scheduler_pb2 import Generation, Place
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
@@ -25,6 +26,8 @@ SWEEP_SECONDS = 1.0
 """Seconds between two sweeps for silent workers. Each looks at all workers."""
 LIST_SECONDS = 1.0
 """Seconds after which the list of models is rebuilt without the workers that fell silent."""
+DRAIN_SECONDS = 5.0
+"""Longest time, in seconds, in which a worker says that it drains."""
 FORGET_SECONDS = 120.0
 """Seconds without news after which a worker that is not attached is no longer listed."""
 
@@ -224,6 +227,31 @@ class Fleet:
         if attachment is None:
             raise WorkerLost(f"worker {worker_id} was lost", stage="dispatch")
         return await attachment.dispatch(members, timeout)
+
+    async def drain(self, worker_id: str, patience: float, *, force: bool) -> int:
+        """Has a worker move its requests to others after `patience` seconds, and end. Returns the number of requests
+        that it still runs.
+
+        Raises NotFound, InvalidRequest for the last worker of its model unless `force` is set, and Unavailable.
+        """
+        attachment, leaving = self._attachments.get(worker_id), self._workers.get(worker_id)
+        if leaving is None or attachment is None or not attachment.alive:
+            known = ", ".join(sorted(filter(self.is_attached, self._workers))) or "none"
+            raise NotFound(f"this gateway reaches no worker {worker_id!r}; it reaches: {known}")
+        if not force and not any(self._could_replace(worker, leaving) for worker in self.workers):
+            raise InvalidRequest(
+                f"{worker_id} is the last worker of {leaving.model.model}, whose requests would wait for another: "
+                "start one first, or set force",
+                param="force",
+            )
+        return await attachment.drain(patience, DRAIN_SECONDS)
+
+    def _could_replace(self, worker: WorkerFacts, leaving: WorkerFacts) -> bool:
+        """Whether a worker runs what another one leaves behind. Workers of one process share its address, but for the
+        member: they end together."""
+        is_other = split(worker.address)[0] != split(leaving.address)[0]
+        is_up = self.is_attached(worker.worker_id) and not worker.draining
+        return is_other and is_up and worker.model.model == leaving.model.model
 
     def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
         attachment = self._attachments.get(worker_id)

@@ -22,14 +22,23 @@ from headrace.worker.transfer.worker_role import WorkerRole
 class HostedModel:
     """Owner of a runtime, its status and its watchdog. Runs on the event loop, but for `moved`."""
 
-    def __init__(self, settings: WorkerSettings, model: str, worker_id: str, engine: Engine, epoch: int) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        model: str,
+        worker_id: str,
+        engine: Engine,
+        epoch: int,
+        end: Callable[[float], None],
+    ) -> None:
+        """`end`: see WorkerServicer."""
         rates = device_rates(settings, engine.spec)
         self.model = model
         self.worker_id = worker_id
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
         self.runtime.exchange_blocks(exchange_of(engine), WorkerRole(settings.role), channels_to("worker", settings))
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
-        self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch)
+        self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
         self.watchdog = Watchdog(self.runtime.thread, self.runtime.spec, patience, exit_hung)
         self._first_step_seconds = settings.first_step_seconds
@@ -59,6 +68,6 @@ class HostedModel:
         """Sets the address of the process. `is_member`: whether the model is one of several there."""
         self.board.advertise(joined(address, self.worker_id if is_member else ""))
 
-    async def drain(self, deadline: Deadline) -> None:
-        """Lets running requests end."""
-        await self.servicer.drain(deadline)
+    async def drain(self, patience: float, deadline: Deadline) -> None:
+        """Lets running requests end for `patience` seconds, and then move to other workers until the deadline."""
+        await self.servicer.drain(patience, deadline)

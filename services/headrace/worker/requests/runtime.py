@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from headrace.domain.deadline import Deadline
 from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
@@ -21,8 +20,8 @@ from headrace.errors import (
     StageFailed,
     Unavailable,
     Unsupported,
+    WorkerStopping,
 )
-from headrace.lifecycle import wait_at_most
 from headrace.rpc.channel import OpenChannel
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.telemetry.traces import is_recorded, record_span
@@ -202,11 +201,23 @@ class Runtime:
             self._outbox(gateway_id)
             self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
 
-    async def drain(self, deadline: Deadline) -> None:
-        """Refuses new requests and waits for running ones to end. Gateways move the remaining ones at the deadline."""
+    def refuse_new(self) -> None:
+        """Refuses requests from now on, and computes no prompts for others: see `drain`."""
         self.draining = True
+        if self.exports is not None:
+            self.exports.computes = False
         self._on_change()
-        await wait_at_most(self.sessions.emptied, deadline.remaining)
+
+    def move_all(self) -> int:
+        """Gives every request up, so that its gateway has it continued elsewhere. Returns their number."""
+        moved = list(self.sessions)
+        for session in moved:
+            self._drop(session)
+            self._fail(session, WorkerStopping(stage="decode"))
+        return len(moved)
+
+    def close_outboxes(self) -> None:
+        """Ends the streams to all gateways after what still waits there."""
         for outbox in self._outboxes.values():
             outbox.close()
 

@@ -53,6 +53,8 @@ class BlockExports:
         self._prompts: dict[str, _Prompt] = {}
         self._numbers = itertools.count(1)
         self._computed_count = 0
+        self.computes = True
+        """Whether blocks that are missing are computed. Otherwise a prompt ends with the last that is here."""
 
     def __len__(self) -> int:
         """Prompts that are being computed."""
@@ -75,7 +77,8 @@ class BlockExports:
                 prompt.moved.set()
 
     async def stream(self, order: PrefillOrder) -> AsyncGenerator[BlockPacket, None]:
-        """Computes the missing part of a prompt and yields its blocks in order, as soon as they are there.
+        """Computes the missing part of a prompt and yields its blocks in order, as soon as they are there. See also
+        `computes`.
 
         Raises Unsupported for another layout, InvalidRequest for a prompt that can never run, Overloaded, Unavailable
         when requests needed the memory, and DeadlineExceeded.
@@ -88,6 +91,8 @@ class BlockExports:
         self._prompts[prompt.request_id] = prompt
         try:
             found = await self._thread.call(lambda: leases.find(hashes[order.skip_count :]), deadline.remaining)
+            if not self.computes:
+                hashes = hashes[: order.skip_count + found]
             if order.skip_count + found < len(hashes):
                 self._submit(order.engine_request(prompt.request_id, len(hashes) * self._spec.block_size))
             async with aclosing(self._packets(order.skip_count, found, hashes, leases, prompt, deadline)) as packets:

@@ -18,6 +18,7 @@ from headrace.errors import (
     QueueTimeout,
     StageFailed,
     Unavailable,
+    WorkerStopping,
 )
 from headrace.errors.status import to_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
@@ -124,6 +125,22 @@ async def test_a_lost_worker_is_replaced_and_gets_what_was_received() -> None:
     assert list(second.generation.output_token_ids) == [10, 11]
     assert second.generation.attempt == 2
     assert list(second.excluded_worker_ids) == ["worker-0"]
+
+
+async def test_leaving_a_worker_that_stops_is_no_attempt() -> None:
+    """Upgrades of many workers may move a long stream any number of times; and none of them is to blame."""
+    stops = [[(number, [10 + number], 0), WorkerStopping(stage="decode")] for number in range(8)]
+    tokens, scheduler, _ = await read(*stops, [(8, [18], FINISH_REASON_LENGTH)], attempts=1)
+    assert tokens == list(range(10, 19))
+    assert [one.left_place.worker_id for one in scheduler.submits] == ["", *["worker-0"] * 8]
+    assert [list(one.generation.output_token_ids) for one in scheduler.submits] == [tokens[:n] for n in range(9)]
+
+
+async def test_after_a_loss_no_blocks_are_fetched_from_the_worker_that_was_left_before() -> None:
+    _, scheduler, _ = await read(
+        [WorkerStopping(stage="decode")], [(0, [10], 0), LOST], [(1, [11], FINISH_REASON_LENGTH)]
+    )
+    assert [one.HasField("left_place") for one in scheduler.submits] == [False, True, False]
 
 
 async def test_an_embedding_comes_from_the_worker_that_takes_over() -> None:

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from headrace.errors import ModelNotFound, Unavailable
+from headrace.errors import InvalidRequest, ModelNotFound, NotFound, Unavailable
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import fleet as fleet_module
@@ -243,4 +244,46 @@ async def test_a_model_is_as_near_as_its_nearest_worker() -> None:
         fleet.observe(WorkerFacts(str(number), ModelFacts("m"), "1", 1, 1, predicted_wait_seconds=wait))
     assert fleet.predicted_wait("m") == 2.0
     assert fleet.predicted_wait("another") == 0.0
+    await fleet.close()
+
+
+class DrainedWorker(SilentWorker):
+    """Notes that it is to end."""
+
+    patiences: ClassVar[list[float]] = []
+
+    def __init__(self, address: str) -> None:
+        super().__init__("1")
+
+    async def drain(self, patience: float, timeout: float) -> WorkerStatus:
+        assert timeout > 0
+        self.patiences.append(patience)
+        return WorkerStatus(open_request_count=3)
+
+
+async def test_a_worker_is_drained_unless_its_model_has_no_other() -> None:
+    open_worker: Any = DrainedWorker
+    fleet = Fleet(GatewaySettings(), open_worker)
+    DrainedWorker.patiences.clear()
+
+    async def meet(known: WorkerFacts) -> None:
+        fleet.observe(known)
+        await fleet.attachment_for(Place(worker_id=known.worker_id, worker_epoch=1), time.monotonic(), 5)
+
+    await meet(worker(address="host:1/m"))
+    await meet(worker("other", "v", "host:2"))
+    with pytest.raises(NotFound, match="it reaches: v, w"):
+        await fleet.drain("x", 0, force=True)
+    with pytest.raises(InvalidRequest, match="w is the last worker of m"):
+        await fleet.drain("w", 0, force=False)
+    assert await fleet.drain("w", 1.5, force=True) == 3
+    await meet(worker(worker_id="of the same process", address="host:1/n"))
+    with pytest.raises(InvalidRequest):
+        await fleet.drain("w", 0, force=False)
+    await meet(worker(worker_id="u", address="host:3"))
+    assert await fleet.drain("w", 0, force=False) == 3
+    fleet.observe(replace(worker(worker_id="u", address="host:3"), version=2, draining=True))
+    with pytest.raises(InvalidRequest):
+        await fleet.drain("w", 0, force=False)
+    assert DrainedWorker.patiences == [1.5, 0]
     await fleet.close()

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from headrace.domain.deadline import Deadline
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.sim import SimConfig, SimEngine
-from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported
+from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported, WorkerStopping
 from headrace.errors.status import from_status
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
@@ -23,6 +23,7 @@ from headrace.v1.generation_pb2 import (
 )
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+from headrace.worker.requests.drain import drain
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
@@ -279,12 +280,30 @@ async def test_one_broken_request_does_not_harm_the_others() -> None:
 async def test_draining_refuses_the_new_and_ends_the_old(runtime: Runtime) -> None:
     outbox = runtime.attach("g")
     accept(runtime, member("a", tokens=20))
-    draining = asyncio.create_task(runtime.drain(Deadline.after(10)))
+    draining = asyncio.create_task(drain(runtime, 10, Deadline.after(10)))
     await asyncio.sleep(0)
     assert "about to stop" in accept(runtime, member("b")).message
     await read_until_end(outbox, 1)
     await draining
     assert await outbox.next_frame(1.0) is None
+
+
+async def test_draining_moves_what_does_not_end_in_time(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    for name in "ab":
+        accept(runtime, member(name, tokens=3000))
+    await until(lambda: runtime.stats.running_count == 2)
+    started = time.monotonic()
+    await drain(runtime, 0.1, Deadline.after(10))
+    assert 0.1 <= time.monotonic() - started < 5, "it waits neither for the end of the requests nor for the deadline"
+    found = await read_until_end(outbox, 2)
+    for deltas in found.values():
+        assert isinstance(from_status(deltas[-1].error), WorkerStopping)
+        known = [token for delta in deltas for token in delta.token_ids]
+        assert 0 < len(known) < 3000
+    assert len(runtime.sessions) == 0
+    assert await outbox.next_frame(1.0) is None
+    await until(lambda: runtime.stats.running_count == 0)
 
 
 async def test_a_slow_reader_gets_fewer_larger_frames(runtime: Runtime) -> None:

@@ -32,7 +32,8 @@ class RunningWorker:
     def __init__(self, config: SimConfig) -> None:
         self.runtime = Runtime(SimEngine(config), "m", attach_seconds=30.0)
         self.board = StatusBoard(self.runtime, "w", 7, "m", DeviceRates(hourly_price=1.5))
-        self.servicer = WorkerServicer(self.runtime, self.board, "w", 7)
+        self.drains: list[float] = []
+        self.servicer = WorkerServicer(self.runtime, self.board, "w", 7, self.drains.append)
         self.stub: worker_pb2_grpc.WorkerServiceAsyncStub
 
     async def watch(self) -> AsyncIterator[WorkerStatus]:
@@ -116,7 +117,7 @@ async def test_a_watcher_that_reads_late_reads_the_newest(worker: RunningWorker)
 async def test_watches_end_with_the_drain(worker: RunningWorker) -> None:
     statuses = worker.watch()
     await anext(statuses)
-    await worker.servicer.drain(Deadline.after(5))
+    await worker.servicer.drain(5, Deadline.after(5))
     assert [status.draining async for status in statuses][-1]
     assert not worker.board._watchers
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,12 @@ from tests.libs.engine.tiny_models import make_oracle, make_prompts
 from tests.services.worker.transfer.cutting_proxy import CuttingProxy
 
 from headrace import failpoints
+from headrace.domain.deadline import Deadline
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.kv.block_exchange import exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.errors import InvalidRequest, Unsupported
+from headrace.errors import InvalidRequest, Unsupported, WorkerStopping
+from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.service_clients.worker import GrpcWorkerClient
@@ -27,6 +29,7 @@ from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
 from headrace.v1.generation_pb2 import SamplingParams
 from headrace.v1.scheduler_pb2 import Generation
+from headrace.worker.requests.drain import drain
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.requests.translation import to_assignments, to_frame
@@ -70,16 +73,25 @@ class Worker:
     outbox: Outbox
 
     async def ask(
-        self, salt: str = "", source: str = "", seconds: float = SECONDS, prompt: tuple[int, ...] = PROMPT, **more: Any
+        self,
+        salt: str = "",
+        source: str = "",
+        seconds: float = SECONDS,
+        prompt: tuple[int, ...] = PROMPT,
+        output: Sequence[int] = (),
+        **more: Any,
     ) -> str:
-        """Hands a request over, to begin with the blocks of `source`. Returns its id."""
-        sampling = SamplingParams(max_token_count=OUTPUT_COUNT, temperature=0, ignore_eos=True, **more)
+        """Hands a request over, to begin with the blocks of `source`. `output`: tokens that an earlier worker made.
+        Returns its id."""
+        usual: dict[str, Any] = {"max_token_count": OUTPUT_COUNT, "temperature": 0, "ignore_eos": True}
+        sampling = SamplingParams(**(usual | more))
         name = f"r{next(_numbers)}"
         generation = Generation(
             request_id=name,
             attempt=1,
             model="m",
             prompt_token_ids=prompt,
+            output_token_ids=output,
             sampling_params=sampling,
             gateway_id="g",
             cache_salt=salt,
@@ -101,11 +113,21 @@ class Worker:
                 assert frame is not None
                 for delta in to_frame(frame).deltas:
                     if delta.request_id == name:
-                        assert not delta.HasField("error"), delta.error
+                        if delta.HasField("error"):
+                            raise from_status(delta.error)
                         found += delta.token_ids
                         cached = max(cached, delta.cached_token_count)
                         if delta.finish_reason:
                             return found, cached
+
+    async def until_made(self, name: str, count: int) -> None:
+        """Reads until a request has so many tokens."""
+        found = 0
+        async with asyncio.timeout(SECONDS):
+            while found < count:
+                frame = await self.outbox.next_frame(1.0)
+                assert frame is not None
+                found += sum(len(delta.token_ids) for delta in to_frame(frame).deltas if delta.request_id == name)
 
     async def run(self, **asked: Any) -> tuple[list[int], int]:
         return await self.tokens(await self.ask(**asked))
@@ -129,7 +151,7 @@ async def serve(engine: TextEngine, stack: AsyncExitStack, role: WorkerRole = Wo
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)
-    servicer = WorkerServicer(runtime, board, "w", 1)
+    servicer = WorkerServicer(runtime, board, "w", 1, lambda _patience: None)
     server = Server(lambda one: worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, one), ["w"], "")
     address = await server.start("127.0.0.1:0", "")
     stack.push_async_callback(server.stop, 0.0)
@@ -199,6 +221,24 @@ async def test_a_cut_transfer_that_is_not_resumed_is_computed_here_from_where_it
         found, cached = await target.run(salt="cut", source=proxy.address)
     assert found == expected
     assert 0 < cached < BLOCK_COUNT * BLOCK_SIZE
+
+
+async def test_a_worker_that_stops_hands_over_what_it_has_and_computes_nothing(pair: tuple[Worker, Worker]) -> None:
+    source, target = pair
+    expected, _ = await target.run(salt="alone", max_token_count=60)
+    name = await source.ask(salt="left", max_token_count=3000)
+    await source.until_made(name, 40)
+    draining = asyncio.create_task(drain(source.runtime, 0.0, Deadline.after(SECONDS)))
+    with pytest.raises(WorkerStopping):
+        await source.tokens(name)
+    computed = (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count
+    known = expected[:40]
+    found = await target.run(salt="left", source=source.address, output=known, max_token_count=60)
+    assert found == (expected[40:], len(PROMPT)), "its last block has output, too"
+    assert await target.run(salt="unknown here", source=source.address, max_token_count=60) == (expected, 0)
+    assert (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count == computed
+    await draining
+    await source.settle()
 
 
 async def test_damaged_blocks_are_refused_and_asked_for_again(pair: tuple[Worker, Worker], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from headrace.gateway.api.openai.schema import (
 from headrace.gateway.api.openapi import answers
 from headrace.gateway.api.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
 from headrace.gateway.api.openapi.operation import Operation
+from headrace.gateway.api.operation.drain_body import DrainBody
 from headrace.gateway.console.key_body import KeyBody
 
 _RESPONSE_ID = {"type": "string", "pattern": "^resp_[0-9a-f]{32}$"}
@@ -128,6 +129,11 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "GET /headrace/requests/{id}": Operation("Shows where the time of one request went", record({"id": TEXT})),
     "GET /headrace/fleet": Operation("Describes services, workers, queues and open requests", record({"status": TEXT})),
+    "POST /headrace/workers/{id}/drain": Operation(
+        "Takes a worker away: its requests move to others, and it ends",
+        record({"id": TEXT, "state": constant("draining"), "sessions": COUNT}),
+        DrainBody,
+    ),
     "GET /headrace/keys": Operation("Lists the API keys, without their secrets", LIST),
     "POST /headrace/keys": Operation("Makes an API key, shown this once", record({"id": TEXT, "key": TEXT}), KeyBody),
     "DELETE /headrace/keys/{id}": Operation("Revokes an API key", record({"id": TEXT, "state": TEXT})),

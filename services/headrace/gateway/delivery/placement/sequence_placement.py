@@ -7,6 +7,7 @@ from typing import Protocol
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, QueueTimeout, StageFailed
+from headrace.gateway.delivery.placement.placed_worker import PlacedWorker
 from headrace.gateway.delivery.placement.translation import to_settlement, to_submission
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inboxes.inbox import Inbox
@@ -34,6 +35,9 @@ class Placement:
         self._places = places
         self._fleet = fleet
         self._excluded: list[str] = []
+        self._worker: PlacedWorker | None = None
+        self._left: PlacedWorker | None = None
+        """Worker that gave the request up, and holds its KV blocks for a moment."""
 
     @property
     def has_begun(self) -> bool:
@@ -44,6 +48,10 @@ class Placement:
         """Asks for another worker than this the next time, if there is one."""
         if worker_id and worker_id not in self._excluded:
             self._excluded.append(worker_id)
+
+    def leave(self) -> None:
+        """Notes that the worker gave the request up because it is about to stop."""
+        self._left = self._worker
 
     @asynccontextmanager
     async def obtain(self, attempt: int, received: Sequence[int]) -> AsyncIterator[Inbox]:
@@ -64,11 +72,12 @@ class Placement:
             self._places.settle(to_settlement(self._request, output_token_count))
 
     async def _place(self, inbox: Inbox, attempt: int, received: Sequence[int]) -> None:
-        submission = to_submission(self._request, attempt, received, self._excluded, self._gateway_id)
+        submission = to_submission(self._request, attempt, received, self._excluded, self._gateway_id, self._left)
         since = time.monotonic()
         try:
             async with inbox.placing():
                 place = await self._places.place(submission, self._deadline)
+                self._worker, self._left = PlacedWorker(place.worker_id, place.worker_address), None
                 # If this worker is lost, before or after the first token, the next attempt goes elsewhere if it can.
                 self.exclude(place.worker_id)
                 attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headrace.gateway.delivery.placement.placed_worker import PlacedWorker
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.job.translation import to_sampling_params
@@ -15,8 +16,10 @@ def to_submission(
     received: Sequence[int],
     excluded_worker_ids: Sequence[str],
     gateway_id: str,
+    left: PlacedWorker | None = None,
 ) -> Submission:
-    """Returns the request for a place. `received`: output tokens received so far."""
+    """Returns the request for a place. `received`: output tokens received so far; `left`: worker that gave the request
+    up."""
     submission = Submission(
         generation=Generation(
             request_id=request.request_id,
@@ -35,6 +38,7 @@ def to_submission(
         tenant=request.envelope.tenant.name,
         tenant_weight=request.envelope.tenant.weight,
         excluded_worker_ids=excluded_worker_ids,
+        left_place=None if left is None else Place(worker_id=left.worker_id, worker_address=left.address),
     )
     if (seconds := request.first_token_seconds()) is not None:
         submission.first_token_duration.FromNanoseconds(int(seconds * 1e9))
@@ -49,6 +53,9 @@ def to_settlement(request: SequenceRequest, output_token_count: int) -> Settleme
 def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:
     """Returns the batch member that goes to a worker without a scheduler."""
     member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
+    if submission.HasField("left_place"):
+        left = submission.left_place
+        member.prefill_source.worker_id, member.prefill_source.address = left.worker_id, left.worker_address
     member.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
     return member
 

@@ -1,4 +1,4 @@
-"""Decision whether another worker computes a prompt whose request runs elsewhere."""
+"""Decision whether another worker computes a prompt, or has computed it, whose request runs elsewhere."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,9 +39,11 @@ def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: Transfer
     """Picks the prefill worker from which the blocks of a prompt come soonest, if that pays: if all requests together
     wait less than if `worker` computed the prompt between the steps of its running sequences. The request itself may
     wait longer then, but not beyond the time when its first token is due."""
+    missing = _missing(ticket, worker)
+    if (left := _from_left(ticket, worker, missing, terms)) is not None:
+        return left
     if not fleet.has_prefill or worker.report.is_prefill:
         return Prefill()
-    missing = _missing(ticket, worker)
     if missing < terms.min_token_count:
         return Prefill(remark=f"only {missing} tokens are missing")
     sources = list(_sources(ticket, worker, fleet, now))
@@ -59,6 +61,18 @@ def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: Transfer
     source.lend(_missing(ticket, source))
     fleet.reindex(source)
     return Prefill(source.worker_id, source.report.address, figures)
+
+
+def _from_left(ticket: Ticket, worker: Worker, missing: int, terms: TransferTerms) -> Prefill | None:
+    """Returns the worker that gave a request up, if its blocks come sooner than they are computed. A worker that cannot
+    use them finds out when it asks."""
+    report, left = worker.report, ticket.left
+    if left is None or left.worker_id == worker.worker_id or not report.block_layout:
+        return None
+    coming, computing = _transfer_seconds(worker, missing, terms), missing / worker.prefill_rate
+    if missing < terms.min_token_count or coming >= computing:
+        return None
+    return Prefill(left.worker_id, left.address, f"{coming:.3f} s from {left.worker_id}, which it left")
 
 
 def _sources(ticket: Ticket, worker: Worker, fleet: Fleet, now: float) -> Iterator[Worker]:
@@ -83,10 +97,15 @@ def _cost_here(worker: Worker, missing: int) -> _Cost:
 
 def _seconds_there(ticket: Ticket, source: Worker, worker: Worker, missing: int, terms: TransferTerms) -> float:
     """Predicts the seconds until the blocks are at `worker`."""
+    computing = source.pressure + _missing(ticket, source) / _prefill_rate(source, worker)
+    return computing + _transfer_seconds(worker, missing, terms)
+
+
+def _transfer_seconds(worker: Worker, missing: int, terms: TransferTerms) -> float:
+    """Predicts the seconds in which the blocks of so many tokens come to `worker`."""
     report = worker.report
     byte_count = missing / max(1, report.block_size) * report.block_bytes
-    rate = report.transfer_rate or terms.assumed_rate
-    return source.pressure + _missing(ticket, source) / _prefill_rate(source, worker) + byte_count / rate
+    return byte_count / (report.transfer_rate or terms.assumed_rate)
 
 
 def _prefill_rate(source: Worker, worker: Worker) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.domain.ids import AttemptId, attempt_id
+from headrace.scheduler.core.queueing.block_holder import BlockHolder
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
 
 
@@ -33,6 +34,8 @@ class Ticket:
     """Workers that lost it, to be chosen only where there is no other."""
     held: Mapping[str, int] = field(default_factory=dict)
     """Leading KV blocks of the prompt that a worker holds, by worker id."""
+    left: BlockHolder | None = None
+    """Worker that gave the request up because it is about to stop."""
     first_token_seconds: float | None = None
     """Time from arrival in which the first token is wanted. None: what the class promises."""
 

@@ -119,7 +119,7 @@ async def test_a_scheduler_that_comes_back_is_asked_instead() -> None:
 
 
 async def place_patiently(schedulers: Schedulers, seconds: float) -> str:
-    """Asks again after each refusal, as a stream of tokens does, and returns the worker; empty after so many seconds."""
+    """Asks again after each refusal, as a stream of tokens does, and returns the worker; empty after `seconds`."""
     deadline = Deadline.after(seconds)
     while not deadline.expired:
         with contextlib.suppress(Unavailable):

@@ -12,6 +12,7 @@ from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
+from headrace.scheduler.core.queueing.block_holder import BlockHolder
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Order
 from headrace.scheduler.translation import to_member
@@ -105,6 +106,30 @@ def test_otherwise_it_is_computed_where_the_request_runs(
     assert dispatch.worker_id == "d"
     assert dispatch.members[0].prefill.worker_id == ""
     assert "; it computes the prompt: " in line
+
+
+LEFT = BlockHolder("gone", "gone:1")
+
+
+def test_a_request_that_left_a_worker_fetches_its_blocks_from_there() -> None:
+    dispatch, line = place(report("a"), left=LEFT)
+    assert (dispatch.members[0].prefill.worker_id, dispatch.members[0].prefill.address) == ("gone", "gone:1")
+    assert "0.131 s from gone, which it left" in line
+
+
+@pytest.mark.parametrize(
+    ("worker", "facts"),
+    [
+        ({"transfer_rate": 1e7}, {}),
+        ({}, {"prompt": 99}),
+        ({}, {"held": {"a": 120}}),
+        ({"block_layout": ""}, {}),
+        ({}, {"left": BlockHolder("a", "a:1")}),
+    ],
+    ids=["a slow network", "a short prompt", "most of it is here", "no exchange at all", "the worker that it left"],
+)
+def test_otherwise_a_request_that_left_a_worker_is_computed(worker: dict[str, Any], facts: dict[str, Any]) -> None:
+    assert source_of(report("a", **worker), **({"left": LEFT} | facts)) == ""
 
 
 def test_a_model_without_prefill_workers_is_not_told_about_them() -> None:

@@ -1,0 +1,105 @@
+"""A worker that is drained under streams ends none of them, changes none, and goes."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+
+import httpx2
+import pytest
+from tests.e2e.command_line import headrace_here
+from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
+
+STREAM_COUNT = 12
+TOKEN_COUNT = 1500
+TIMEOUT = 120.0
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    folder = tmp_path_factory.mktemp("drained")
+    with running_platform(folder / "state", counts=(*ONE_TOKENIZER, "--replicas", "2")) as running:
+        yield running
+
+
+def drain(platform: RunningPlatform, *arguments: str) -> tuple[int, list[dict[str, object]], str]:
+    done = headrace_here("drain", *arguments, "--json", "--state-dir", str(platform.state_dir))
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+async def _stream(client: httpx2.AsyncClient, number: int, begun: asyncio.Semaphore) -> tuple[str, str]:
+    """Returns the text of a stream, and its finish reason."""
+    body = {
+        "model": "headrace-demo",
+        "prompt": f"Story {number} of the sea:",
+        "max_tokens": TOKEN_COUNT,
+        "seed": number,
+        "ignore_eos": True,
+        "stream": True,
+    }
+    text, reason = "", ""
+    async with client.stream("POST", "/v1/completions", json=body) as response:
+        assert response.status_code == 200
+        async for line in response.aiter_lines():
+            if line.startswith("data: {"):
+                choice = json.loads(line.removeprefix("data: "))["choices"][0]
+                text += choice["text"]
+                reason = choice["finish_reason"] or reason
+                begun.release()
+    return text, reason
+
+
+async def _streams(platform: RunningPlatform, names: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Returns all streams, under which the named workers are drained, one after the other."""
+    begun = asyncio.Semaphore(0)
+    async with httpx2.AsyncClient(base_url=platform.http, timeout=TIMEOUT) as client:
+        streams = [asyncio.create_task(_stream(client, number, begun)) for number in range(STREAM_COUNT)]
+        for name in names:
+            for _ in range(20 * STREAM_COUNT):
+                await begun.acquire()
+            code, told, error = await asyncio.to_thread(drain, platform, name)
+            assert code == 0, error
+            assert told[-1] == {"worker": name, "state": "ended", "sessions": 0}
+        return await asyncio.gather(*streams)
+
+
+def moves(platform: RunningPlatform) -> float:
+    lines = httpx2.get(f"{platform.http}/metrics", timeout=TIMEOUT).text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("headrace_moves_total{"))
+
+
+def test_streams_outlive_every_worker(platform: RunningPlatform) -> None:
+    undisturbed = asyncio.run(_streams(platform))
+    assert {reason for _, reason in undisturbed} == {"length"}
+    before = moves(platform)
+    assert asyncio.run(_streams(platform, ["worker-0"])) == undisturbed
+    assert moves(platform) > before
+    platform.wait_until_restarted("worker-0", 1)
+    before = moves(platform)
+    assert asyncio.run(_streams(platform, ["worker-1"])) == undisturbed
+    assert moves(platform) > before
+    platform.wait_until_restarted("worker-1", 1)
+
+
+def test_bad_names_and_last_workers_are_refused_in_words(platform: RunningPlatform) -> None:
+    code, _, error = drain(platform, "worker-7")
+    assert code == 1
+    assert "workers: worker-0, worker-1; hosts: 127.0.0.1" in error
+    code, _, error = drain(platform, "127.0.0.1")
+    assert code == 1
+    assert "no other worker is ready for headrace-demo" in error
+    code, _, error = drain(platform, "worker-0", "--patience", "-1")
+    assert code == 1
+    assert "--patience must be 0 or more" in error
+
+
+def test_a_patient_drain_lets_streams_end_where_they_are(platform: RunningPlatform) -> None:
+    undisturbed, before = asyncio.run(_streams(platform)), moves(platform)
+
+    async def patiently() -> list[tuple[str, str]]:
+        streams = asyncio.create_task(_streams(platform))
+        code, told, error = await asyncio.to_thread(drain, platform, "worker-0", "--patience", "60")
+        assert (code, told[-1]["state"]) == (0, "ended"), error
+        return await streams
+
+    assert asyncio.run(patiently()) == undisturbed
+    assert moves(platform) == before
