@@ -1,5 +1,6 @@
 """Internal services answer only whoever has the credential of their platform."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -40,9 +41,14 @@ async def address() -> AsyncIterator[str]:
     await server.stop(0)
 
 
-async def first_answer(channel: grpc.aio.Channel) -> worker_pb2.AttachResponse:
+async def first_answer(channel: grpc.aio.Channel, *, greets: bool = True) -> worker_pb2.AttachResponse:
+    """Opens a stream. `greets`: whether the caller says something; without, a refusal cannot meet its words on the way,
+    which gRPC reports as an internal error."""
+
     async def commands() -> AsyncIterator[worker_pb2.AttachRequest]:
-        yield worker_pb2.AttachRequest(hello=worker_pb2.GatewayHello(gateway_id="g"))
+        if greets:
+            yield worker_pb2.AttachRequest(hello=worker_pb2.GatewayHello(gateway_id="g"))
+        await asyncio.Event().wait()
 
     stub: Any = worker_pb2_grpc.WorkerServiceStub(channel)
     async for response in stub.Attach(commands(), timeout=10):
@@ -62,7 +68,7 @@ async def test_other_calls_are_refused(address: str, credential: str) -> None:
         with pytest.raises(Unauthenticated, match="credential"):
             await GrpcCacheClient(channel).lookup_prefix("m", [b"x"], 10)
         with pytest.raises(grpc.aio.AioRpcError) as refusal:
-            await first_answer(channel)
+            await first_answer(channel, greets=False)
         assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
