@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -116,7 +115,7 @@ class ResponseFormat(ABC):
         self._names_by_id = bool(body.return_tokens_as_token_ids)
         self._head: Json = {
             "id": response_id,
-            "created": int(time.time()),
+            "created": int(job.envelope.answer.created),
             "model": job.model.model,
             "system_fingerprint": fingerprint_of(job.model),
         }

@@ -79,14 +79,14 @@ class GenerationRoutes:
                 body.model, prompts, body.add_special_tokens, options, envelope
             )
             echoed = await self._echoed(body, prompts, envelope.deadline)
-            style = CompletionFormat(job, f"cmpl-{envelope.request_id}", body, echoed)
+            style = CompletionFormat(job, f"cmpl-{envelope.answer.id}", body, echoed)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await _write(call, stream, body, style, pieces)
 
     async def _chat(self, call: ApiCall, body: ChatBody, options: Options, stream: HttpExchange | None) -> None:
         async with self._admission.open(call, body, "chat") as envelope, self._event_stream(stream):
             job = await self._pipeline.prepare.chat(body.model, conversation_of(body), options, envelope)
-            style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", body)
+            style = ChatFormat(job, f"chatcmpl-{envelope.answer.id}", body)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await _write(call, stream, body, style, pieces)
 
