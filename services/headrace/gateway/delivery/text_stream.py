@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
 from headrace.gateway.chat.reading.call_delta import CallDelta, joined_calls
-from headrace.gateway.delivery.translation import singles
 from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.resumption.translation import singles
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 from headrace.gateway.text.stop_text import StopFound, StopTexts
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
@@ -36,6 +36,10 @@ class Piece:
     """Tokens that came while the answer was in a reasoning section."""
     calls: Sequence[CallDelta] = ()
     """Growth of calls of tools, which are not part of the text."""
+    begin: int = 0
+    """Tokens of the sequence before the delta that the piece is made of."""
+    end: int = 0
+    """Tokens of the sequence up to the end of that delta."""
 
     def add(self, following: "Piece") -> None:
         """Takes in the piece that follows."""

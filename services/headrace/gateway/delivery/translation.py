@@ -1,6 +1,6 @@
 """Shortens, joins and reads the messages that carry tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import WorkerTimings
@@ -16,29 +16,6 @@ def without_known(delta: TokenDelta, known: int) -> TokenDelta:
     del rest.token_ids[:overlap], rest.logprobs[:overlap], rest.prompt_logprobs[:]
     rest.first_index = delta.first_index + overlap
     return rest
-
-
-def singles(delta: TokenDelta) -> Iterator[TokenDelta]:
-    """Yields the tokens of a delta one by one, the end with the last."""
-    last = len(delta.token_ids) - 1
-    for index in range(last + 1):
-        yield part_of(delta, index, index + 1, is_first=index == 0, is_last=index == last)
-
-
-def part_of(delta: TokenDelta, begin: int, end: int, *, is_first: bool, is_last: bool) -> TokenDelta:
-    """Returns the tokens of a delta from `begin` up to `end`. Its first part has the facts about the prompt, and its
-    last the finish reason."""
-    part = TokenDelta(
-        first_index=delta.first_index + begin,
-        token_ids=delta.token_ids[begin:end],
-        logprobs=delta.logprobs[begin:end],
-    )
-    if is_first:
-        part.prompt_logprobs.extend(delta.prompt_logprobs)
-        part.cached_token_count = delta.cached_token_count
-    if is_last:
-        part.finish_reason = delta.finish_reason
-    return part
 
 
 def note_timings(record: RequestRecord, timings: WorkerTimings) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.domain.deadline import Deadline
@@ -162,7 +162,7 @@ TOKENS = st.lists(
 CUTS = st.lists(st.integers(0, 60), max_size=40)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TOKENS, st.integers(0, 60), CUTS, CUTS, CUTS, WAYS)
 def test_what_follows_a_place_depends_on_the_tokens_before_it_alone(
     token_ids: list[int], place: int, one: list[int], other: list[int], after: list[int], way: Way

@@ -111,6 +111,7 @@ class ResponseFormat(ABC):
 
     def __init__(self, job: Job, response_id: str, body: Body) -> None:
         self._job = job
+        self.response_id = response_id
         self._returns_token_ids = bool(body.return_token_ids)
         self._names_by_id = bool(body.return_tokens_as_token_ids)
         self._head: Json = {
