@@ -22,8 +22,8 @@ from headrace.service_clients.cache import JournalClient
 
 WRITE_SECONDS = 0.5
 """Seconds between two writes while tokens come."""
-GATHER_SECONDS = 0.05
-"""Seconds for which the first write of a stream, and the last, wait for those of others."""
+MIN_PAUSE_SECONDS = 0.05
+"""Minimum seconds between two writes, the first and the last of a stream included."""
 CALL_SECONDS = 0.5
 """Seconds that a cache has to answer."""
 MAX_BODY_BYTES = 1024 * 1024
@@ -87,7 +87,7 @@ class Journals:
         found = self._found_here(stream_id, caller, after) or await self._found_there(stream_id, caller, after)
         if found is None:
             # The gateway that began it may be about to write it for the first time.
-            await asyncio.sleep(3 * GATHER_SECONDS)
+            await asyncio.sleep(3 * MIN_PAUSE_SECONDS)
             found = await self._found_there(stream_id, caller, after)
         if found is None or found.request.key_id != (caller.key.id if caller.key else ""):
             raise NotFound(
@@ -102,9 +102,9 @@ class Journals:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await self._has_news.wait()
-                    await asyncio.sleep(GATHER_SECONDS)
             self._has_news.clear()
             await self.write()
+            await asyncio.sleep(MIN_PAUSE_SECONDS)
 
     async def write(self) -> None:
         """Writes what is new, and prolongs the rest now and then."""
