@@ -1,6 +1,7 @@
 """A stream is resumed for the key that began it alone, which pays each token once."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def keys(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 async def client(tmp_path: Path, keys: dict[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
     settings = {"keys_file": tmp_path / "keys", "usage_folder": tmp_path / "usage"}
-    worker = {"model": MODEL, "engine": "sim"}
+    worker = {"model": MODEL, "engine": "sim", "sim_base_seconds": 0.005}
     shape = Shape({MODEL: demo_model.CHECKPOINT}, [worker], {"gateway": settings})
     headers = {"authorization": f"Bearer {keys['a']}"}
     async with (
@@ -70,3 +71,15 @@ async def test_each_token_is_paid_once(client: httpx2.AsyncClient) -> None:
         while await usage(client) != expected:
             assert (await usage(client)) <= expected
             await asyncio.sleep(0.05)
+
+
+async def test_a_newer_reader_ends_an_older_one_at_the_same_gateway(client: httpx2.AsyncClient) -> None:
+    body = {"model": MODEL, "prompt": "a", "max_tokens": 400, "ignore_eos": True, "stream": True}
+    async with client.stream("POST", "/v1/completions", json=body) as older:
+        lines = older.aiter_lines()
+        stream = json.loads((await anext(lines))[6:])["id"]
+        newer = await resume(client, stream)
+        rest = [line async for line in lines if line.startswith("data: ")]
+    assert "a newer request has resumed this stream" in rest[-1]
+    assert said(newer)["finish"] == ["length"]
+    assert len(said(newer)["text"]) > 400

@@ -53,8 +53,15 @@ async def server(*replies: bytes) -> AsyncIterator[Server]:
     made = Server("")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        made.asked.append(" ".join(head.split()[:2]))
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        except asyncio.IncompleteReadError:  # a connection that the client opened in advance
+            writer.close()
+            return
+        length = next((int(line[16:]) for line in head.splitlines() if line.startswith("content-length: ")), 0)
+        await reader.readexactly(length)
+        method, path = head.split()[:2]
+        made.asked.append(f"{method.upper()} {path}")
         if (reply := next(left, None)) is None:
             writer.transport.abort()
             return

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from google.protobuf.message import DecodeError
 from prometheus_client import Counter
 
+from headrace.domain.stream_part import StreamPart
 from headrace.errors import HeadraceError, NotEnabled, NotFound
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.config import GatewaySettings
@@ -20,16 +21,17 @@ from headrace.gateway.resumption.streamed_request import StreamedRequest
 from headrace.gateway.resumption.translation import copy_of, to_known, to_streamed_request
 from headrace.service_clients.cache import JournalClient
 
-WRITE_SECONDS = 0.5
-"""Seconds between two writes while tokens come."""
+WRITE_SECONDS = 0.2
+"""Seconds between two writes while tokens come. A stream that is resumed computes the tokens since the last again."""
 MIN_PAUSE_SECONDS = 0.05
 """Minimum seconds between two writes, the first and the last of a stream included."""
 CALL_SECONDS = 0.5
 """Seconds that a cache has to answer."""
 MAX_BODY_BYTES = 1024 * 1024
 """Maximum bytes of the body of a request that is journaled."""
-MAX_PARTS = 64
-"""Maximum number of streams of one write."""
+MAX_PARTS = 256
+MAX_WRITE_BYTES = 4 * 1024 * 1024
+"""Maximum number of streams of one call, and of bytes before the last of them."""
 MAX_FAILURES = 4
 """Number of failed writes in a row after which a stream that has ended is left."""
 REFRESH_SHARE = 3
@@ -112,8 +114,17 @@ class Journals:
         if is_refresh:
             self._refreshed = time.monotonic()
         due = [journal for journal in self._open.values() if is_refresh or journal.is_due]
-        for begin in range(0, len(due), MAX_PARTS):
-            await self._write(due[begin : begin + MAX_PARTS])
+        some: list[tuple[StreamJournal, StreamPart]] = []
+        size = 0
+        for journal in due:
+            part = journal.next_part()
+            some.append((journal, part))
+            size += part.size
+            if len(some) == MAX_PARTS or size > MAX_WRITE_BYTES:
+                await self._write(some)
+                some, size = [], 0
+        if some:
+            await self._write(some)
         for key, journal in list(self._open.items()):
             if journal.is_over or (journal.has_ended and journal.failure_count >= MAX_FAILURES):
                 del self._open[key]
@@ -123,18 +134,17 @@ class Journals:
         if self._lifetime:
             await self.write()
 
-    async def _write(self, journals: Sequence[StreamJournal]) -> None:
-        parts = [journal.next_part() for journal in journals]
+    async def _write(self, some: Sequence[tuple[StreamJournal, StreamPart]]) -> None:
         try:
-            kept = await self._caches.keep_streams(parts, CALL_SECONDS, self._lifetime)
+            kept = await self._caches.keep_streams([part for _, part in some], CALL_SECONDS, self._lifetime)
         except HeadraceError as error:
             WRITES.labels(outcome="failed").inc()
             _log.info("no cache keeps the journals of streams", extra={"error": error.message})
-            for journal in journals:
+            for journal, _ in some:
                 journal.failure_count += 1
             return
         WRITES.labels(outcome="written").inc()
-        for journal, part in zip(journals, parts, strict=True):
+        for journal, part in some:
             key = journal.tenant, journal.stream_id
             is_left = journal.stream_id in kept.refused
             if not is_left and journal.stream_id in kept.unknown:

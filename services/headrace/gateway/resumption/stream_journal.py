@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.domain.stream_part import StreamPart
-from headrace.errors import InvalidRequest, RequestCancelled
+from headrace.errors import InvalidRequest
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.resumption.charge import Charge
 from headrace.gateway.resumption.event_id import EventId
@@ -88,9 +88,9 @@ class StreamJournal:
         self.has_ended = True
 
     def note(self, delta: TokenDelta) -> None:
-        """Takes in the next tokens. Raises RequestCancelled where a newer request has resumed the stream."""
+        """Takes in the next tokens. Raises InvalidRequest where a newer request has resumed the stream."""
         if self._is_superseded:
-            raise RequestCancelled("a newer request has resumed this stream")
+            raise InvalidRequest("a newer request has resumed this stream: read it there, or resume it again")
         if not self._is_full:
             add_delta(self._tokens, delta)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.cache.stream_journals import StreamJournals
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId
-from headrace.errors import InvalidRequest, RequestCancelled, Unavailable
+from headrace.errors import InvalidRequest, Unavailable
 from headrace.gateway.access.account import Account
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.request.answer_name import AnswerName
@@ -127,7 +127,7 @@ def test_a_newer_request_ends_an_older_one() -> None:
     made, newer = journal(), journal()
     made.note(delta(0, 1))
     newer.take_over(made)
-    with pytest.raises(RequestCancelled):
+    with pytest.raises(InvalidRequest, match="a newer request"):
         made.note(delta(1, 1))
     newer.note(delta(0, 1))
 
