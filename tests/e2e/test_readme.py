@@ -44,9 +44,19 @@ def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
     assert "batch" in answer["choices"][0]["message"]["content"].lower()
     lines = run("bash", "-c", at(demo_platform, stream)).split("\n\n")
     assert lines[-2] == "data: [DONE]"
-    chunks = [json.loads(line[6:]) for line in lines[:-2]]
+    chunks = [json.loads(line.partition("\n")[0][6:]) for line in lines[:-2]]
     said = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
     assert "first token" in said.lower()
+
+
+def test_resuming_a_stream(root: Path, demo_platform: RunningPlatform, tmp_path: Path) -> None:
+    (code,) = blocks(root, "bash", "Resuming a stream")
+    text = run("bash", "-c", f"cd {tmp_path}; {at(demo_platform, code)}")
+    chunks = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    said = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    assert "first token" in said.lower()
+    assert len(re.findall("^id: ", (tmp_path / "begun.txt").read_text(), re.MULTILINE)) == 3
+    assert text.count("data: [DONE]") == 1
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,9 @@ def events(http: httpx2.Client, path: str, body: dict[str, Any]) -> list[dict[st
         raw = b"".join(response.iter_bytes())
     assert b"\r" not in raw
     assert raw.endswith(b"data: [DONE]\n\n")
-    return [json.loads(event[6:]) for event in raw.decode().split("\n\n") if event.startswith("data: {")]
+    return [
+        json.loads(event.partition("\n")[0][6:]) for event in raw.decode().split("\n\n") if event.startswith("data: {")
+    ]
 
 
 def test_chat_through_the_sdk(sdk: openai.OpenAI) -> None:

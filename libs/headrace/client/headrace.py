@@ -43,7 +43,7 @@ class Headrace:
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | Sequence[str] = DEFAULT_ADDRESS,
         *,
         key: str | None = None,
         model: str = "",
@@ -51,11 +51,13 @@ class Headrace:
         retries: int = 2,
         authority: Path | str | None = None,
     ) -> None:
-        """`key`: API key, default: HEADRACE_API_KEY. `model`: the one to ask, default: the first that is served.
-        `timeout`: seconds of each call. `retries`: most of each call. `authority`: PEM file of certificates to trust
-        instead of the system's. Raises ConfigError."""
+        """`address`: that of the platform, or those of several of its gateways over HTTP: the next is asked when one
+        does not answer, and resumes a stream that breaks. `key`: API key, default: HEADRACE_API_KEY. `model`: the one
+        to ask, default: the first that is served. `timeout`: seconds of each call. `retries`: most of each call.
+        `authority`: PEM file of certificates to trust instead of the system's. Raises ConfigError."""
         given = os.environ.get(KEY_VARIABLE, "") if key is None else key
-        self._transport = _transport(address, given, None if authority is None else Path(authority).expanduser())
+        addresses = [address] if isinstance(address, str) else list(address)
+        self._transport = _transport(addresses, given, None if authority is None else Path(authority).expanduser())
         self._model = model
         self._timeout = timeout
         self._retries = Retries(retries)
@@ -198,13 +200,18 @@ class Headrace:
         return replace(call, model=self._first_models[embeds])
 
 
-def _transport(address: str, key: str, authority: Path | None) -> Transport:
-    parts = urlsplit(address)
-    if parts.scheme in ("grpc", "grpcs") and parts.netloc:
-        return GrpcTransport(parts.netloc, key, authority, is_secure=parts.scheme == "grpcs")
-    if parts.scheme in ("http", "https") and parts.netloc:
-        return HttpTransport(address.rstrip("/").removesuffix("/v1"), key, authority)
-    raise ConfigError(f"the address is {address!r}; write http://, https://, grpc:// or grpcs://HOST:PORT")
+def _transport(addresses: Sequence[str], key: str, authority: Path | None) -> Transport:
+    parts = [urlsplit(address) for address in addresses]
+    if len(parts) == 1 and parts[0].scheme in ("grpc", "grpcs") and parts[0].netloc:
+        return GrpcTransport(parts[0].netloc, key, authority, is_secure=parts[0].scheme == "grpcs")
+    if parts and all(part.scheme in ("http", "https") and part.netloc for part in parts):
+        bare = [address.rstrip("/").removesuffix("/v1") for address in addresses]
+        return HttpTransport(bare, key, authority)
+    given = ", ".join(map(repr, addresses))
+    raise ConfigError(
+        f"the address is {given or 'missing'}; write http://, https://, grpc:// or grpcs://HOST:PORT, several over "
+        "HTTP alone"
+    )
 
 
 def _conversation(messages: str | Sequence[Message], options: ChatOptions) -> Question:

@@ -1,6 +1,5 @@
 """Bodies of OpenAI's API: requests written, results read."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,15 +121,3 @@ def _logprobs(choice: Json) -> tuple[float, ...]:
     if "content" in given:
         return tuple(entry["logprob"] for entry in given["content"])
     return tuple(logprob for logprob in given.get("token_logprobs") or () if logprob is not None)
-
-
-def event_of(line: str) -> Json | None:
-    """Reads a line of a stream of server-sent events. None: it carries no event, or the stream's end."""
-    if not line.startswith("data:") or (text := line[5:].strip()) == DONE:
-        return None
-    event: Json = json.loads(text)
-    return event
-
-
-DONE = "[DONE]"
-"""Data of the event that ends a stream."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import httpx2
 
 from headrace.client.answer import Answer, Chunk
 from headrace.client.findings import Embeddings, Model, Ranked, Ranking
-from headrace.client.http_bodies import DONE, Json, chunk_of, event_of, model_of, question_body, whole_answer
+from headrace.client.http_bodies import Json, chunk_of, model_of, question_body, whole_answer
 from headrace.client.http_errors import error_in, error_of
 from headrace.client.options import Call, Question
+from headrace.client.streams.event_lines import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, RESUME_SECONDS, EventLines
 from headrace.client.transport import Input
 from headrace.domain.deadline import Deadline
-from headrace.errors import DeadlineExceeded, Unavailable
+from headrace.errors import DeadlineExceeded, NotFound, Overloaded, StageFailed, Unavailable
 from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 PARTING_SECONDS = 1.0
@@ -30,16 +32,29 @@ OK = 200
 class HttpTransport:
     """Transport over HTTP/1.1, with server-sent events."""
 
-    def __init__(self, address: str, key: str, authority: Path | None) -> None:
-        """`authority`: PEM file of certificates to trust instead of the system's. Raises ConfigError."""
-        self._address = address
-        self._client = httpx2.AsyncClient(
-            base_url=address,
-            headers={"authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
-            **connection_options(address, authority),
-        )
+    def __init__(self, addresses: Sequence[str], key: str, authority: Path | None) -> None:
+        """`addresses`: gateways of one platform, of which the next is asked when the connection to one fails.
+        `authority`: PEM file of certificates to trust instead of the system's. Raises ConfigError."""
+        self._addresses = tuple(addresses)
+        self._current = 0
+        self._clients = [
+            httpx2.AsyncClient(
+                base_url=address,
+                headers={"authorization": f"Bearer {key}"} if key else {},
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+                limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
+                **connection_options(address, authority),
+            )
+            for address in self._addresses
+        ]
+
+    @property
+    def _address(self) -> str:
+        return self._addresses[self._current]
+
+    @property
+    def _client(self) -> httpx2.AsyncClient:
+        return self._clients[self._current]
 
     async def answer(self, call: Call, question: Question) -> Answer:
         found = await self._post(call, _path(question), question_body(call, question, is_stream=False))
@@ -47,21 +62,14 @@ class HttpTransport:
             return whole_answer(call, found)
 
     async def stream(self, call: Call, question: Question) -> AsyncGenerator[Chunk, None]:
-        request = self._request(call, "POST", _path(question), question_body(call, question, is_stream=True))
-        async with self._explained(call):
-            response = await self._client.send(request, stream=True)
-        try:
-            await self._check(call, response)
-            finish_reason = ""
-            async for chunk in self._chunks(call, response):
+        body, finish_reason = question_body(call, question, is_stream=True), ""
+        async with aclosing(self._resumed(call, _path(question), body)) as chunks:
+            async for chunk in chunks:
                 finish_reason = finish_reason or chunk.finish_reason
                 if chunk.usage is not None:
                     yield Chunk(finish_reason=finish_reason, usage=chunk.usage)
                 elif chunk.token_ids or chunk.text or chunk.reasoning or chunk.tool_calls:
                     yield replace(chunk, finish_reason="")
-        finally:
-            # Ends the connection, which tells the platform that the reader is gone.
-            await response.aclose()
 
     async def embed(self, call: Call, inputs: Sequence[Input], dimensions: int | None) -> Embeddings:
         body: Json = {"model": call.model, "input": list(inputs)}
@@ -88,7 +96,43 @@ class HttpTransport:
         return await self._whole(call, self._request(call, "GET", path, None, parameters))
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
+
+    async def _resumed(self, call: Call, path: str, body: Json) -> AsyncGenerator[Chunk, None]:
+        """Yields the chunks of a stream, over as many connections as it takes. Raises the error of the first that broke
+        where no other continues it in time."""
+        lines, broken, patience, pause = EventLines(), None, call.deadline, FIRST_PAUSE_SECONDS
+        request = self._request(call, "POST", path, body)
+        while True:
+            try:
+                async with aclosing(self._connected(call, request, lines)) as chunks:
+                    async for chunk in chunks:
+                        broken, pause = None, FIRST_PAUSE_SECONDS
+                        yield chunk
+                return
+            except (Unavailable, Overloaded, NotFound) as error:
+                if broken is None:
+                    broken, patience = error, Deadline.after(min(RESUME_SECONDS, call.deadline.remaining))
+                rest = lines.resume_path
+                if rest is None or isinstance(error, StageFailed | NotFound) or patience.expired:
+                    raise broken from None
+            await asyncio.sleep(min(pause, patience.remaining))
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+            lines.reconnect()
+            request = self._request(call, "GET", rest, None)
+
+    async def _connected(self, call: Call, request: httpx2.Request, lines: EventLines) -> AsyncGenerator[Chunk, None]:
+        """Yields the chunks of one connection. Closing the generator ends it, which tells the platform that the reader
+        is gone."""
+        async with self._explained(call):
+            response = await self._client.send(request, stream=True)
+        try:
+            await self._check(call, response)
+            async for chunk in self._chunks(call, response, lines):
+                yield chunk
+        finally:
+            await response.aclose()
 
     async def _post(self, call: Call, path: str, body: Json) -> Json:
         return await self._whole(call, self._request(call, "POST", path, body))
@@ -119,7 +163,7 @@ class HttpTransport:
                 content = await response.aread()
             raise error_of(response.status_code, response.headers, content)
 
-    async def _chunks(self, call: Call, response: httpx2.Response) -> AsyncIterator[Chunk]:
+    async def _chunks(self, call: Call, response: httpx2.Response, events: EventLines) -> AsyncIterator[Chunk]:
         """Yields the events of a stream up to its end. Raises the error that one of them tells of, and Unavailable
         where the end is missing."""
         lines = aiter(response.aiter_lines())
@@ -129,14 +173,14 @@ class HttpTransport:
             if line is None:
                 raise Unavailable("the connection was dropped in the middle of the answer", stage="deliver")
             with self._understood():
-                event = event_of(line)
+                event = events.push(line)
             if event is not None and (error := error_in(event)) is not None:
                 raise error
             if event is not None:
                 with self._understood():
                     chunk = chunk_of(event)
                 yield chunk
-            elif line.endswith(DONE):
+            elif events.is_done:
                 return
 
     @contextlib.contextmanager
@@ -157,13 +201,19 @@ class HttpTransport:
                 yield
         except TimeoutError:
             raise DeadlineExceeded("the deadline passed while the platform was waited for") from None
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            if is_untrusted(error):
-                message = f"the certificate of {self._address} is not trusted: name its authority with authority="
-                raise Unavailable(f"{message}, or in {AUTHORITY_VARIABLE}") from None
-            raise Unavailable(f"no platform answers at {self._address}: {error}") from None
         except httpx2.TransportError as error:
-            raise Unavailable(f"the connection to {self._address} failed: {error or type(error).__name__}") from None
+            failure = self._failure(error)
+            self._current = (self._current + 1) % len(self._addresses)
+            raise failure from None
+
+    def _failure(self, error: httpx2.TransportError) -> Unavailable:
+        """Returns the error for a connection that failed."""
+        if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return Unavailable(f"the connection to {self._address} failed: {error or type(error).__name__}")
+        if is_untrusted(error):
+            message = f"the certificate of {self._address} is not trusted: name its authority with authority="
+            return Unavailable(f"{message}, or in {AUTHORITY_VARIABLE}")
+        return Unavailable(f"no platform answers at {self._address}: {error}")
 
 
 def _path(question: Question) -> str:

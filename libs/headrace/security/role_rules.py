@@ -25,6 +25,8 @@ RULES: Mapping[str, frozenset[str]] = {
         "CacheService/LookupResponse": {"gateway"},
         "CacheService/StoreResponse": {"gateway"},
         "CacheService/LookupPrefix": {"scheduler"},
+        "CacheService/KeepStreams": {"gateway"},
+        "CacheService/FindStream": {"gateway"},
         # A gateway dispatches itself while no scheduler answers.
         "WorkerService/Dispatch": {"scheduler", "gateway"},
         "WorkerService/Attach": {"gateway"},

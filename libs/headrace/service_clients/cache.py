@@ -5,6 +5,9 @@ from typing import Protocol
 
 import grpc
 
+from headrace.domain.kept_parts import KeptParts
+from headrace.domain.kept_stream import KeptStream
+from headrace.domain.stream_part import StreamPart
 from headrace.errors import NotFound
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
@@ -27,8 +30,22 @@ class CacheClient(Protocol):
         """Returns the number of leading blocks that each worker holds, by worker id."""
 
 
+class JournalClient(Protocol):
+    """Journals of streams. Every method raises HeadraceError; `timeout` is in seconds."""
+
+    async def keep_streams(self, parts: Sequence[StreamPart], timeout: float, lifetime: float) -> KeptParts:
+        """Adds to the journals of streams, at most one part to each, which then live for `lifetime` seconds."""
+
+    async def find_stream(self, tenant: str, stream_id: str, timeout: float) -> KeptStream | None:
+        """Returns the journal of a stream, if there is one."""
+
+
+class WholeCacheClient(CacheClient, JournalClient, Protocol):
+    """Everything that a cache does."""
+
+
 class GrpcCacheClient:
-    """CacheClient over gRPC."""
+    """WholeCacheClient over gRPC."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: cache_pb2_grpc.CacheServiceAsyncStub = cache_pb2_grpc.CacheServiceStub(channel)
@@ -56,3 +73,30 @@ class GrpcCacheClient:
         with translated(STAGE):
             response = await self._stub.LookupPrefix(request, timeout=timeout, metadata=outgoing_metadata())
         return {match.worker_id: match.block_count for match in response.matches}
+
+    async def keep_streams(self, parts: Sequence[StreamPart], timeout: float, lifetime: float) -> KeptParts:
+        request = cache_pb2.KeepStreamsRequest(parts=map(_to_message, parts))
+        request.lifetime.FromNanoseconds(int(lifetime * 1e9))
+        with translated(STAGE):
+            response = await self._stub.KeepStreams(request, timeout=timeout, metadata=outgoing_metadata())
+        return KeptParts(frozenset(response.unknown_stream_ids), frozenset(response.refused_stream_ids))
+
+    async def find_stream(self, tenant: str, stream_id: str, timeout: float) -> KeptStream | None:
+        request = cache_pb2.FindStreamRequest(tenant=tenant, stream_id=stream_id)
+        try:
+            with translated(STAGE):
+                response = await self._stub.FindStream(request, timeout=timeout, metadata=outgoing_metadata())
+        except NotFound:
+            return None
+        return KeptStream(response.record, tuple(response.parts))
+
+
+def _to_message(part: StreamPart) -> cache_pb2.StreamPart:
+    return cache_pb2.StreamPart(
+        tenant=part.tenant,
+        stream_id=part.stream_id,
+        record=part.record,
+        first_index=part.first_index,
+        token_count=part.token_count,
+        tokens=part.tokens,
+    )

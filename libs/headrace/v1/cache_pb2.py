@@ -23,29 +23,46 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/cache.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\"4\n\x15LookupResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"\'\n\x16LookupResponseResponse\x12\r\n\x05value\x18\x01 \x01(\x0c\"o\n\x14StoreResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\x0c\x12+\n\x08lifetime\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x17\n\x15StoreResponseResponse\":\n\x13LookupPrefixRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"A\n\x14LookupPrefixResponse\x12)\n\x07matches\x18\x01 \x03(\x0b\x32\x18.headrace.v1.PrefixMatch\"5\n\x0bPrefixMatch\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0b\x62lock_count\x18\x02 \x01(\x05\x32\x96\x02\n\x0c\x43\x61\x63heService\x12Y\n\x0eLookupResponse\x12\".headrace.v1.LookupResponseRequest\x1a#.headrace.v1.LookupResponseResponse\x12V\n\rStoreResponse\x12!.headrace.v1.StoreResponseRequest\x1a\".headrace.v1.StoreResponseResponse\x12S\n\x0cLookupPrefix\x12 .headrace.v1.LookupPrefixRequest\x1a!.headrace.v1.LookupPrefixResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/cache.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n\x15LookupResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"\'\n\x16LookupResponseResponse\x12\r\n\x05value\x18\x01 \x01(\x0c\"o\n\x14StoreResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\x0c\x12+\n\x08lifetime\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x17\n\x15StoreResponseResponse\":\n\x13LookupPrefixRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"A\n\x14LookupPrefixResponse\x12)\n\x07matches\x18\x01 \x03(\x0b\x32\x18.headrace.v1.PrefixMatch\"5\n\x0bPrefixMatch\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0b\x62lock_count\x18\x02 \x01(\x05\"i\n\x12KeepStreamsRequest\x12&\n\x05parts\x18\x01 \x03(\x0b\x32\x17.headrace.v1.StreamPart\x12+\n\x08lifetime\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"y\n\nStreamPart\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x0e\n\x06record\x18\x03 \x01(\x0c\x12\x13\n\x0b\x66irst_index\x18\x04 \x01(\x05\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\x0e\n\x06tokens\x18\x06 \x01(\x0c\"M\n\x13KeepStreamsResponse\x12\x1a\n\x12unknown_stream_ids\x18\x01 \x03(\t\x12\x1a\n\x12refused_stream_ids\x18\x02 \x03(\t\"6\n\x11\x46indStreamRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\"3\n\x12\x46indStreamResponse\x12\x0e\n\x06record\x18\x01 \x01(\x0c\x12\r\n\x05parts\x18\x02 \x03(\x0c\"\xfd\x02\n\x0cStreamRecord\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12\x37\n\x07headers\x18\x04 \x03(\x0b\x32&.headrace.v1.StreamRecord.HeadersEntry\x12\r\n\x05model\x18\x05 \x01(\t\x12\x11\n\tanswer_id\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04seed\x18\t \x01(\x03\x12\"\n\x1a\x63harged_prompt_token_count\x18\n \x01(\x05\x12\"\n\x1a\x63harged_output_token_count\x18\x0b \x01(\x05\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\xb7\x03\n\x0c\x43\x61\x63heService\x12Y\n\x0eLookupResponse\x12\".headrace.v1.LookupResponseRequest\x1a#.headrace.v1.LookupResponseResponse\x12V\n\rStoreResponse\x12!.headrace.v1.StoreResponseRequest\x1a\".headrace.v1.StoreResponseResponse\x12S\n\x0cLookupPrefix\x12 .headrace.v1.LookupPrefixRequest\x1a!.headrace.v1.LookupPrefixResponse\x12P\n\x0bKeepStreams\x12\x1f.headrace.v1.KeepStreamsRequest\x1a .headrace.v1.KeepStreamsResponse\x12M\n\nFindStream\x12\x1e.headrace.v1.FindStreamRequest\x1a\x1f.headrace.v1.FindStreamResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.v1.cache_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOOKUPRESPONSEREQUEST']._serialized_start=72
-  _globals['_LOOKUPRESPONSEREQUEST']._serialized_end=124
-  _globals['_LOOKUPRESPONSERESPONSE']._serialized_start=126
-  _globals['_LOOKUPRESPONSERESPONSE']._serialized_end=165
-  _globals['_STORERESPONSEREQUEST']._serialized_start=167
-  _globals['_STORERESPONSEREQUEST']._serialized_end=278
-  _globals['_STORERESPONSERESPONSE']._serialized_start=280
-  _globals['_STORERESPONSERESPONSE']._serialized_end=303
-  _globals['_LOOKUPPREFIXREQUEST']._serialized_start=305
-  _globals['_LOOKUPPREFIXREQUEST']._serialized_end=363
-  _globals['_LOOKUPPREFIXRESPONSE']._serialized_start=365
-  _globals['_LOOKUPPREFIXRESPONSE']._serialized_end=430
-  _globals['_PREFIXMATCH']._serialized_start=432
-  _globals['_PREFIXMATCH']._serialized_end=485
-  _globals['_CACHESERVICE']._serialized_start=488
-  _globals['_CACHESERVICE']._serialized_end=766
+  _globals['_STREAMRECORD_HEADERSENTRY']._loaded_options = None
+  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_options = b'8\001'
+  _globals['_LOOKUPRESPONSEREQUEST']._serialized_start=105
+  _globals['_LOOKUPRESPONSEREQUEST']._serialized_end=157
+  _globals['_LOOKUPRESPONSERESPONSE']._serialized_start=159
+  _globals['_LOOKUPRESPONSERESPONSE']._serialized_end=198
+  _globals['_STORERESPONSEREQUEST']._serialized_start=200
+  _globals['_STORERESPONSEREQUEST']._serialized_end=311
+  _globals['_STORERESPONSERESPONSE']._serialized_start=313
+  _globals['_STORERESPONSERESPONSE']._serialized_end=336
+  _globals['_LOOKUPPREFIXREQUEST']._serialized_start=338
+  _globals['_LOOKUPPREFIXREQUEST']._serialized_end=396
+  _globals['_LOOKUPPREFIXRESPONSE']._serialized_start=398
+  _globals['_LOOKUPPREFIXRESPONSE']._serialized_end=463
+  _globals['_PREFIXMATCH']._serialized_start=465
+  _globals['_PREFIXMATCH']._serialized_end=518
+  _globals['_KEEPSTREAMSREQUEST']._serialized_start=520
+  _globals['_KEEPSTREAMSREQUEST']._serialized_end=625
+  _globals['_STREAMPART']._serialized_start=627
+  _globals['_STREAMPART']._serialized_end=748
+  _globals['_KEEPSTREAMSRESPONSE']._serialized_start=750
+  _globals['_KEEPSTREAMSRESPONSE']._serialized_end=827
+  _globals['_FINDSTREAMREQUEST']._serialized_start=829
+  _globals['_FINDSTREAMREQUEST']._serialized_end=883
+  _globals['_FINDSTREAMRESPONSE']._serialized_start=885
+  _globals['_FINDSTREAMRESPONSE']._serialized_end=936
+  _globals['_STREAMRECORD']._serialized_start=939
+  _globals['_STREAMRECORD']._serialized_end=1320
+  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_start=1274
+  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_end=1320
+  _globals['_CACHESERVICE']._serialized_start=1323
+  _globals['_CACHESERVICE']._serialized_end=1762
 # @@protoc_insertion_point(module_scope)

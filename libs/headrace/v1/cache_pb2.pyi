@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
@@ -197,3 +198,247 @@ class PrefixMatch(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PrefixMatch: _TypeAlias = PrefixMatch  # noqa: Y015
+
+@_typing.final
+class KeepStreamsRequest(_message.Message):
+    """Growth of the journals of several streams."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTS_FIELD_NUMBER: _builtins.int
+    LIFETIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamPart]:
+        """At most one per stream."""
+
+    @_builtins.property
+    def lifetime(self) -> _duration_pb2.Duration:
+        """How long to keep each of these journals from now."""
+
+    def __init__(
+        self,
+        *,
+        parts: _abc.Iterable[Global___StreamPart] | None = ...,
+        lifetime: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime", "parts", b"parts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeepStreamsRequest: _TypeAlias = KeepStreamsRequest  # noqa: Y015
+
+@_typing.final
+class StreamPart(_message.Message):
+    """Growth of the journal of one stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    FIRST_INDEX_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """Whose stream. Tenants never see each other's."""
+    stream_id: _builtins.str
+    """The stream."""
+    record: _builtins.bytes
+    """A serialized StreamRecord, which replaces the one that is kept. Empty: that one stays."""
+    first_index: _builtins.int
+    """Tokens of the stream before those of this part."""
+    token_count: _builtins.int
+    """Tokens in this part."""
+    tokens: _builtins.bytes
+    """A serialized TokenDelta with these tokens. Empty: the journal only lives longer."""
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        stream_id: _builtins.str = ...,
+        record: _builtins.bytes = ...,
+        first_index: _builtins.int = ...,
+        token_count: _builtins.int = ...,
+        tokens: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_index", b"first_index", "record", b"record", "stream_id", b"stream_id", "tenant", b"tenant", "token_count", b"token_count", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamPart: _TypeAlias = StreamPart  # noqa: Y015
+
+@_typing.final
+class KeepStreamsResponse(_message.Message):
+    """The parts were kept, except those of the streams named here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UNKNOWN_STREAM_IDS_FIELD_NUMBER: _builtins.int
+    REFUSED_STREAM_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def unknown_stream_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Streams that are not known, or not as far as their part begins: send record and tokens from the first."""
+
+    @_builtins.property
+    def refused_stream_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Streams that are too large to be kept: send no more of them."""
+
+    def __init__(
+        self,
+        *,
+        unknown_stream_ids: _abc.Iterable[_builtins.str] | None = ...,
+        refused_stream_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_stream_ids", b"refused_stream_ids", "unknown_stream_ids", b"unknown_stream_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeepStreamsResponse: _TypeAlias = KeepStreamsResponse  # noqa: Y015
+
+@_typing.final
+class FindStreamRequest(_message.Message):
+    """Which stream to find."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """Whose stream."""
+    stream_id: _builtins.str
+    """The stream."""
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+        stream_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stream_id", b"stream_id", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindStreamRequest: _TypeAlias = FindStreamRequest  # noqa: Y015
+
+@_typing.final
+class FindStreamResponse(_message.Message):
+    """The journal of a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORD_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """A serialized StreamRecord."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Serialized TokenDeltas, in the order in which they came. Their tokens may overlap."""
+
+    def __init__(
+        self,
+        *,
+        record: _builtins.bytes = ...,
+        parts: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindStreamResponse: _TypeAlias = FindStreamResponse  # noqa: Y015
+
+@_typing.final
+class StreamRecord(_message.Message):
+    """Everything that a gateway needs to run the request of a stream again. Kept as bytes: only gateways read it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    ANSWER_ID_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    CHARGED_PROMPT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    CHARGED_OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """The key that the request came with. Empty: none was needed."""
+    path: _builtins.str
+    """The path that the request asked for."""
+    body: _builtins.bytes
+    """The body of the request, as it came."""
+    model: _builtins.str
+    """The model that answers."""
+    answer_id: _builtins.str
+    """The id that the answer shows."""
+    seed: _builtins.int
+    """The seed that was used."""
+    charged_prompt_token_count: _builtins.int
+    """Prompt tokens that the account of the key has paid already."""
+    charged_output_token_count: _builtins.int
+    """Output tokens that the account of the key has paid already."""
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The headers of the request that matter, by name in lower case."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """The time that the answer shows."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When the request ends at the latest."""
+
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.str = ...,
+        path: _builtins.str = ...,
+        body: _builtins.bytes = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        model: _builtins.str = ...,
+        answer_id: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+        seed: _builtins.int = ...,
+        charged_prompt_token_count: _builtins.int = ...,
+        charged_output_token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_id", b"answer_id", "body", b"body", "charged_output_token_count", b"charged_output_token_count", "charged_prompt_token_count", b"charged_prompt_token_count", "create_time", b"create_time", "expire_time", b"expire_time", "headers", b"headers", "key_id", b"key_id", "model", b"model", "path", b"path", "seed", b"seed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRecord: _TypeAlias = StreamRecord  # noqa: Y015

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class CacheServiceStub:
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing.
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
     """
 
     def __init__(self, channel):
@@ -50,10 +51,21 @@ class CacheServiceStub:
                 request_serializer=headrace_dot_v1_dot_cache__pb2.LookupPrefixRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_cache__pb2.LookupPrefixResponse.FromString,
                 _registered_method=True)
+        self.KeepStreams = channel.unary_unary(
+                '/headrace.v1.CacheService/KeepStreams',
+                request_serializer=headrace_dot_v1_dot_cache__pb2.KeepStreamsRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_cache__pb2.KeepStreamsResponse.FromString,
+                _registered_method=True)
+        self.FindStream = channel.unary_unary(
+                '/headrace.v1.CacheService/FindStream',
+                request_serializer=headrace_dot_v1_dot_cache__pb2.FindStreamRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_cache__pb2.FindStreamResponse.FromString,
+                _registered_method=True)
 
 
 class CacheServiceServicer:
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing.
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
     """
 
     def LookupResponse(self, request, context):
@@ -77,6 +89,20 @@ class CacheServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeepStreams(self, request, context):
+        """Adds to the journals of streams, from which any gateway can resume them. In memory alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindStream(self, request, context):
+        """Finds the journal of a stream. NOT_FOUND when there is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CacheServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +121,16 @@ def add_CacheServiceServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_v1_dot_cache__pb2.LookupPrefixRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_cache__pb2.LookupPrefixResponse.SerializeToString,
             ),
+            'KeepStreams': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeepStreams,
+                    request_deserializer=headrace_dot_v1_dot_cache__pb2.KeepStreamsRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_cache__pb2.KeepStreamsResponse.SerializeToString,
+            ),
+            'FindStream': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindStream,
+                    request_deserializer=headrace_dot_v1_dot_cache__pb2.FindStreamRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_cache__pb2.FindStreamResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'headrace.v1.CacheService', rpc_method_handlers)
@@ -104,7 +140,8 @@ def add_CacheServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CacheService:
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing.
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
     """
 
     @staticmethod
@@ -178,6 +215,60 @@ class CacheService:
             '/headrace.v1.CacheService/LookupPrefix',
             headrace_dot_v1_dot_cache__pb2.LookupPrefixRequest.SerializeToString,
             headrace_dot_v1_dot_cache__pb2.LookupPrefixResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeepStreams(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.CacheService/KeepStreams',
+            headrace_dot_v1_dot_cache__pb2.KeepStreamsRequest.SerializeToString,
+            headrace_dot_v1_dot_cache__pb2.KeepStreamsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.CacheService/FindStream',
+            headrace_dot_v1_dot_cache__pb2.FindStreamRequest.SerializeToString,
+            headrace_dot_v1_dot_cache__pb2.FindStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

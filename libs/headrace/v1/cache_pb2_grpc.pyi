@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CacheServiceStub:
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing."""
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,10 +41,16 @@ class CacheServiceStub:
     """Keeps a response."""
     LookupPrefix: _grpc.UnaryUnaryMultiCallable[_cache_pb2.LookupPrefixRequest, _cache_pb2.LookupPrefixResponse]
     """Returns how much of a prompt each worker already holds."""
+    KeepStreams: _grpc.UnaryUnaryMultiCallable[_cache_pb2.KeepStreamsRequest, _cache_pb2.KeepStreamsResponse]
+    """Adds to the journals of streams, from which any gateway can resume them. In memory alone."""
+    FindStream: _grpc.UnaryUnaryMultiCallable[_cache_pb2.FindStreamRequest, _cache_pb2.FindStreamResponse]
+    """Finds the journal of a stream. NOT_FOUND when there is none."""
 
 @_typing.type_check_only
 class CacheServiceAsyncStub(CacheServiceStub):
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing."""
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     LookupResponse: _aio.UnaryUnaryMultiCallable[_cache_pb2.LookupResponseRequest, _cache_pb2.LookupResponseResponse]  # type: ignore[assignment]
@@ -51,9 +59,15 @@ class CacheServiceAsyncStub(CacheServiceStub):
     """Keeps a response."""
     LookupPrefix: _aio.UnaryUnaryMultiCallable[_cache_pb2.LookupPrefixRequest, _cache_pb2.LookupPrefixResponse]  # type: ignore[assignment]
     """Returns how much of a prompt each worker already holds."""
+    KeepStreams: _aio.UnaryUnaryMultiCallable[_cache_pb2.KeepStreamsRequest, _cache_pb2.KeepStreamsResponse]  # type: ignore[assignment]
+    """Adds to the journals of streams, from which any gateway can resume them. In memory alone."""
+    FindStream: _aio.UnaryUnaryMultiCallable[_cache_pb2.FindStreamRequest, _cache_pb2.FindStreamResponse]  # type: ignore[assignment]
+    """Finds the journal of a stream. NOT_FOUND when there is none."""
 
 class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Keeps finished responses per tenant, and the index of which worker holds which KV block. Decides nothing."""
+    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
+    nothing.
+    """
 
     @_abc_1.abstractmethod
     def LookupResponse(
@@ -78,5 +92,21 @@ class CacheServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_cache_pb2.LookupPrefixResponse, _abc.Awaitable[_cache_pb2.LookupPrefixResponse]]:
         """Returns how much of a prompt each worker already holds."""
+
+    @_abc_1.abstractmethod
+    def KeepStreams(
+        self,
+        request: _cache_pb2.KeepStreamsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_pb2.KeepStreamsResponse, _abc.Awaitable[_cache_pb2.KeepStreamsResponse]]:
+        """Adds to the journals of streams, from which any gateway can resume them. In memory alone."""
+
+    @_abc_1.abstractmethod
+    def FindStream(
+        self,
+        request: _cache_pb2.FindStreamRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cache_pb2.FindStreamResponse, _abc.Awaitable[_cache_pb2.FindStreamResponse]]:
+        """Finds the journal of a stream. NOT_FOUND when there is none."""
 
 def add_CacheServiceServicer_to_server(servicer: CacheServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -10,6 +10,7 @@ from headrace.cache.config import CacheSettings
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
+from headrace.cache.stream_journals import StreamJournals
 from headrace.cache.subscriber import CacheSubscriber
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
 from headrace.v1 import cache_pb2_grpc
@@ -23,10 +24,12 @@ async def open_app(settings: CacheSettings, open_bus: OpenBus = open_nats) -> As
     index = PrefixIndex(settings.max_prefix_blocks)
     feed = BlockFeed(index)
     lists = BlockLists(feed, channels_to("worker", settings), background)
-    servicer = CacheServicer(store, index, settings.lifetime_seconds)
+    journals = StreamJournals(settings.stream_bytes)
+    servicer = CacheServicer(store, index, journals, settings.lifetime_seconds)
     bus = open_bus(settings)
     await CacheSubscriber(bus, feed, lists).listen()
     background.watch(bus.start())
+    background.start(journals.watch(), "journals")
     try:
         yield Service(
             kind="cache",

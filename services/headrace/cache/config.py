@@ -18,5 +18,8 @@ class CacheSettings(ServiceSettings):
     """Maximum bytes of responses kept. The oldest go first."""
     lifetime_seconds: float = Field(default=3600.0, gt=0)
     """Time for which a response is kept when the writer does not say."""
+    stream_bytes: int = Field(default=64 * 1024 * 1024, ge=64 * 1024)
+    """Maximum bytes of the journals of streams, in memory. The oldest go first; no journal may take more than a
+    sixteenth."""
     max_prefix_blocks: int = Field(default=2_000_000, ge=1)
     """Maximum number of KV blocks that the prefix index remembers."""

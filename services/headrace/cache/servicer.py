@@ -7,7 +7,8 @@ import grpc
 
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
-from headrace.cache.translation import to_lifetime, to_prefix_response
+from headrace.cache.stream_journals import StreamJournals
+from headrace.cache.translation import to_lifetime, to_prefix_response, to_seconds, to_stream_part
 from headrace.errors import NotFound, PayloadTooLarge
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
@@ -18,12 +19,13 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves one store and one index."""
+    """Serves one store, one index and the journals of streams."""
 
-    def __init__(self, store: ResponseStore, index: PrefixIndex, lifetime: float) -> None:
+    def __init__(self, store: ResponseStore, index: PrefixIndex, journals: StreamJournals, lifetime: float) -> None:
         """`lifetime`: seconds for which a response is kept when the request does not say."""
         self._store = store
         self._index = index
+        self._journals = journals
         self._lifetime = lifetime
 
     async def LookupResponse(  # noqa: N802
@@ -49,3 +51,17 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         self, request: pb.LookupPrefixRequest, context: Context
     ) -> pb.LookupPrefixResponse:
         return to_prefix_response(self._index.match(request.model, request.block_hashes))
+
+    async def KeepStreams(  # noqa: N802
+        self, request: pb.KeepStreamsRequest, context: Context
+    ) -> pb.KeepStreamsResponse:
+        kept = self._journals.keep([to_stream_part(part) for part in request.parts], to_seconds(request.lifetime))
+        return pb.KeepStreamsResponse(unknown_stream_ids=sorted(kept.unknown), refused_stream_ids=sorted(kept.refused))
+
+    async def FindStream(  # noqa: N802
+        self, request: pb.FindStreamRequest, context: Context
+    ) -> pb.FindStreamResponse:
+        found = self._journals.find(request.tenant, request.stream_id)
+        if found is None:
+            raise NotFound("there is no such stream")
+        return pb.FindStreamResponse(record=found.record, parts=found.parts)

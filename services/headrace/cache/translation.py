@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 
+from google.protobuf.duration_pb2 import Duration
+
+from headrace.domain.stream_part import StreamPart
 from headrace.kv.block_change import BlockChange
+from headrace.v1 import cache_pb2
 from headrace.v1.cache_pb2 import LookupPrefixResponse, PrefixMatch, StoreResponseRequest
 from headrace.v1.events_pb2 import BlocksChanged
 
@@ -22,7 +26,17 @@ def to_block_change(event: BlocksChanged) -> BlockChange:
 
 def to_lifetime(request: StoreResponseRequest) -> float | None:
     """Returns the seconds for which a response is to be kept; None where the request does not say."""
-    return request.lifetime.seconds + request.lifetime.nanos / 1e9 if request.HasField("lifetime") else None
+    return to_seconds(request.lifetime) if request.HasField("lifetime") else None
+
+
+def to_seconds(given: Duration) -> float:
+    """Converts a duration."""
+    return given.seconds + given.nanos / 1e9
+
+
+def to_stream_part(part: cache_pb2.StreamPart) -> StreamPart:
+    """Converts the growth of a journal."""
+    return StreamPart(part.tenant, part.stream_id, part.record, part.first_index, part.token_count, part.tokens)
 
 
 def to_prefix_response(matches: Mapping[str, int]) -> LookupPrefixResponse:

@@ -27,6 +27,7 @@ from headrace.gateway.api.openai.routes.models import ModelRoutes
 from headrace.gateway.api.openai.routes.moderations import ModerationRoutes
 from headrace.gateway.api.openai.routes.ranking import RankingRoutes
 from headrace.gateway.api.openai.routes.responses import ResponseRoutes
+from headrace.gateway.api.openai.routes.streams import StreamRoutes
 from headrace.gateway.api.openai.routes.text import TextRoutes
 from headrace.gateway.api.openapi.document_routes import DocumentRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
@@ -59,6 +60,7 @@ from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
 from headrace.gateway.publisher import GatewayInquirer
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.resumption.journals import Journals
 from headrace.gateway.routes import Routes
 from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.gateway.timing.exposition import register
@@ -123,9 +125,11 @@ async def open_app(
         background, epoch, folder = Background(), time.time_ns(), open_folder(settings)
         holder = f"{settings.service_id}@{epoch:x}"
         gate = open_gate(settings, Limiter(SharedBudgets(bus), holder))
-        answering = _answering_groups(settings, pipeline, ledger, filters, others.cache, background)
+        journals = Journals(settings, others.cache)
+        answering = _answering_groups(settings, pipeline, ledger, filters, others.cache, background, journals)
         groups: list[EndpointGroup] = [
             *answering,
+            StreamRoutes(journals, answering[0].resuming()),
             *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
             WorkerRoutes(settings, fleet),
@@ -142,9 +146,9 @@ async def open_app(
         await subscriber.listen(workers, metrics)
         await subscriber.listen_to_peers(peers, requests)
         background.watch(bus.start())
-        for part in (bus, gate, fleet, background, batches):
+        for part in (bus, gate, fleet, background, batches, journals):
             stack.push_async_callback(part.close)
-        for name, work in (("health", health), ("gate", gate), ("batches", batches)):
+        for name, work in (("health", health), ("gate", gate), ("batches", batches), ("journals", journals)):
             background.start(work.watch(), name)
         workers.start(background)
         others.start(background)
@@ -210,10 +214,11 @@ def _answering_groups(
     filters: Filters,
     cache: CacheClient,
     background: Background,
+    journals: Journals,
 ) -> tuple[GenerationRoutes, ResponseRoutes, EmbeddingRoutes, ModerationRoutes]:
     """Returns the endpoints that the lines of batches may ask too."""
     return (
-        GenerationRoutes(settings, pipeline, ledger),
+        GenerationRoutes(settings, pipeline, ledger, journals),
         ResponseRoutes(settings, pipeline, ledger, ResponseArchive(cache), background),
         EmbeddingRoutes(settings, pipeline, ledger),
         ModerationRoutes(filters),

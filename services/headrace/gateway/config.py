@@ -121,6 +121,9 @@ class GatewaySettings(ServiceSettings):
     """Deadline, in seconds, of a request that does not set its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     """Seconds without events after which a stream gets an SSE comment."""
+    resume_seconds: float = Field(default=60.0, ge=0)
+    """Seconds after its last token for which a stream can be resumed, at any gateway. 0: events carry no ids, and
+    streams end with their connection."""
     worker_silence_seconds: float = Field(default=1.6, gt=0)
     """Seconds of silence after which a worker counts as lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)

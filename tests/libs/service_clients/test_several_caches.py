@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from headrace.domain.kept_parts import KeptParts
+from headrace.domain.kept_stream import KeptStream
+from headrace.domain.stream_part import StreamPart
 from headrace.errors import Unavailable
 from headrace.service_clients.several_caches import SUSPICION_SECONDS, SeveralCaches
 
@@ -16,6 +19,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, bytes], bytes] = {}
+        self.streams: dict[str, bytes] = {}
         self.away = False
         self.calls = 0
 
@@ -37,6 +41,16 @@ class Cache:
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
         self._answer()
         return {"w": len(block_hashes)}
+
+    async def keep_streams(self, parts: Sequence[StreamPart], timeout: float, lifetime: float) -> KeptParts:
+        self._answer()
+        self.streams |= {part.stream_id: part.record for part in parts if part.record}
+        return KeptParts(frozenset(part.stream_id for part in parts if part.stream_id not in self.streams))
+
+    async def find_stream(self, tenant: str, stream_id: str, timeout: float) -> KeptStream | None:
+        self._answer()
+        record = self.streams.get(stream_id)
+        return None if record is None else KeptStream(record, ())
 
 
 class Clock:
@@ -95,3 +109,43 @@ async def test_all_away_is_an_error_and_no_endless_search() -> None:
         with pytest.raises(Unavailable):
             await client.lookup_response("t", b"k", 1)
     assert cache.calls == 3
+
+
+def part(name: str, record: bytes = b"record") -> StreamPart:
+    return StreamPart("t", name, record, 0, 0, b"")
+
+
+async def test_a_stream_is_kept_by_two_and_found_while_one_of_them_answers() -> None:
+    caches = {name: Cache() for name in "abc"}
+    client = SeveralCaches(caches)
+    names = [str(number) for number in range(60)]
+    assert not (await client.keep_streams([part(name) for name in names], 1, 60)).unknown
+    assert sum(len(cache.streams) for cache in caches.values()) == 2 * len(names)
+    assert all(len(cache.streams) > 20 for cache in caches.values())
+    caches["a"].away = True
+    for name in names:
+        assert await client.find_stream("t", name, 1) == KeptStream(b"record", ())
+    assert await client.find_stream("t", "unknown", 1) is None
+
+
+async def test_a_stream_whose_cache_is_away_is_written_whole_to_another() -> None:
+    caches, clock = {name: Cache() for name in "abc"}, Clock()
+    client = SeveralCaches(caches, clock)
+    await client.keep_streams([part("s")], 1, 60)
+    home = next(cache for cache in caches.values() if cache.streams)
+    home.away = True
+    assert not (await client.keep_streams([part("s", b"")], 1, 60)).unknown
+    assert (await client.keep_streams([part("s", b"")], 1, 60)).unknown == {"s"}
+    assert not (await client.keep_streams([part("s")], 1, 60)).unknown
+    assert sum(bool(cache.streams) for cache in caches.values()) == 3
+
+
+async def test_no_cache_that_answers_is_an_error() -> None:
+    caches = {name: Cache() for name in "ab"}
+    client = SeveralCaches(caches)
+    for cache in caches.values():
+        cache.away = True
+    with pytest.raises(Unavailable):
+        await client.keep_streams([part("s")], 1, 60)
+    with pytest.raises(Unavailable):
+        await client.find_stream("t", "s", 1)

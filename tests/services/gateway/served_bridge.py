@@ -59,7 +59,7 @@ class FakePipeline:
         job.check()
         return job
 
-    async def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
+    async def generate(self, job: Job, journal: Any = None) -> AsyncGenerator[Piece, None]:
         for number in range(self._count):
             await asyncio.sleep(0)
             last = number == self._count - 1

@@ -1,6 +1,8 @@
 """A conversation with a model over the OpenAI-compatible API."""
 
+import contextlib
 import json
+import math
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -9,11 +11,15 @@ from typing import Any
 import httpx2
 
 from headrace.cli.target import key_headers
+from headrace.client.streams.event_lines import FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, RESUME_SECONDS, EventLines
 from headrace.errors import InvalidRequest, Unavailable
 from headrace.settings.web.connection_options import connection_options
 
 READ_TIMEOUT = 600.0
 CONTEXT_CODE = "context_length_exceeded"
+STOPPING_CODES = ("unavailable", "overloaded")
+"""Codes of errors after which a stream can be resumed."""
+CHAT_PATH = "/v1/chat/completions"
 
 
 @dataclass(slots=True)
@@ -74,25 +80,27 @@ class ChatHistory:
             return
 
     def _stream(self, turns: list[dict[str, str]]) -> Iterator[str]:
+        """Yields the texts of an answer. One whose connection breaks is continued on another."""
         body = {**self._settings, "messages": [*self._opening, *turns]}
         self.speed = AnswerSpeed()
-        started = time.monotonic()
-        try:
-            options = connection_options(self._url)
-            with (
-                httpx2.Client(timeout=READ_TIMEOUT, **options) as client,
-                client.stream("POST", self._url, json=body, headers=self._headers) as response,
-            ):
-                if response.status_code != httpx2.codes.OK:
-                    response.read()
-                    raise _refusal(response.text)
-                for line in response.iter_lines():
-                    if line.startswith('data: {"error"'):
-                        raise _refusal(line[6:])
-                    if line.startswith("data: {"):
-                        yield from self._texts(json.loads(line[6:]), time.monotonic() - started)
-        except httpx2.HTTPError as error:
-            raise Unavailable(f"the connection to the platform was lost: {error}") from None
+        started, lines, pause = time.monotonic(), EventLines(), FIRST_PAUSE_SECONDS
+        given_up = math.inf
+        with httpx2.Client(timeout=READ_TIMEOUT, headers=self._headers, **connection_options(self._url)) as client:
+            request = client.build_request("POST", self._url, json=body)
+            while True:
+                try:
+                    for event in _events(client, request, lines):
+                        given_up, pause = math.inf, FIRST_PAUSE_SECONDS
+                        yield from self._texts(event, time.monotonic() - started)
+                    return
+                except (httpx2.HTTPError, _Stopping) as error:
+                    given_up = min(given_up, time.monotonic() + RESUME_SECONDS)
+                    if lines.resume_path is None or time.monotonic() > given_up:
+                        raise _lost(error) from None
+                time.sleep(pause)
+                pause = min(2 * pause, MAX_PAUSE_SECONDS)
+                lines.reconnect()
+                request = client.build_request("GET", self._url.removesuffix(CHAT_PATH) + lines.resume_path)
 
     def _texts(self, chunk: dict[str, Any], seconds: float) -> Iterator[str]:
         if usage := chunk.get("usage"):
@@ -102,6 +110,35 @@ class ChatHistory:
                 self.speed.ttft_seconds = self.speed.ttft_seconds or seconds
                 self.speed.seconds = seconds
                 yield text
+
+
+def _events(client: httpx2.Client, request: httpx2.Request, lines: EventLines) -> Iterator[dict[str, Any]]:
+    """Yields the events of one connection. Raises httpx's errors where it breaks, and the error that an answer tells
+    of."""
+    response = client.send(request, stream=True)
+    with contextlib.closing(response):
+        if response.status_code != httpx2.codes.OK:
+            response.read()
+            raise _refusal(response.text)
+        for line in response.iter_lines():
+            event = lines.push(line)
+            if event is not None and "error" in event:
+                raise _refusal(json.dumps(event))
+            if event is not None:
+                yield event
+            if lines.is_done:
+                return
+    raise httpx2.RemoteProtocolError("it ended in the middle of the answer")
+
+
+def _lost(error: Exception) -> Unavailable:
+    """Returns the error for an answer that no connection continues."""
+    is_said = isinstance(error, _Stopping)
+    return Unavailable(str(error) if is_said else f"the connection to the platform was lost: {error}")
+
+
+class _Stopping(Exception):
+    """The gateway stops, and another may continue its answer."""
 
 
 class _ContextFull(Exception):
@@ -122,4 +159,4 @@ def _refusal(body: str) -> Exception:
     # Of these messages only the length of the rendered prompt can be wrong.
     if error.get("code") == CONTEXT_CODE or error.get("param") == "prompt":
         return _ContextFull(message)
-    return Unavailable(message)
+    return _Stopping(message) if error.get("code") in STOPPING_CODES else Unavailable(message)

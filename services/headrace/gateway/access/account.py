@@ -68,6 +68,12 @@ class Account:
         self._cached_count = cached_count
         self._end(FINISHED)
 
+    def bill(self, error: BaseException | None) -> tuple[int, int]:
+        """Returns the tokens of the prompt and of the output that are counted if the request ends now, with an error if
+        there is one."""
+        is_counted = self._output_count > 0 or not isinstance(error, _NOT_SERVED)
+        return (self._prompt_count, self._output_count) if is_counted else (0, 0)
+
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
         """Settles and records the request at the end of the block, unless it is finished already."""

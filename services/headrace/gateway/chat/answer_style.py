@@ -23,6 +23,8 @@ class AnswerStyle:
     tool_use: ToolUse | None = None
     opens_reasoning: bool = False
     """Whether the prompt ends inside a reasoning section."""
+    answer_id: str = ""
+    """Id of the answer, of which the ids of its calls are made."""
 
     @property
     def is_plain(self) -> bool:
@@ -33,15 +35,17 @@ class AnswerStyle:
         """Returns the special tokens that the reader must see: they are otherwise left out of text."""
         return frozenset() if self.is_plain else self._literals().special_token_ids
 
-    def reader(self) -> AnswerReader | None:
-        """Returns a reader for one answer, or None where there is nothing to tell apart."""
+    def reader(self, choice_index: int = 0) -> AnswerReader | None:
+        """Returns a reader for one of the answers to a request, or None where there is nothing to tell apart."""
         if self.is_plain:
             return None
         form = self.vocabulary.answer_format
         reasons = bool(form.reasoning_end)
         return AnswerReader(
             ReasoningReader(form.reasoning_start, form.reasoning_end, self.opens_reasoning) if reasons else None,
-            CallReader(self._syntax, self.tool_use) if self.tool_use is not None else None,
+            CallReader(self._syntax, self.tool_use, self.answer_id and f"{self.answer_id}-{choice_index}")
+            if self.tool_use is not None
+            else None,
         )
 
     def grammar(self, wanted: OutputGrammar | None) -> OutputGrammar | None:

@@ -8,22 +8,27 @@ from headrace.gateway.access.account import Account
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.job.job import Job
 from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.resumption.charge import NOTHING, Charge
 
 
 async def accounted(
-    job: Job, sequences: Sequence[SequenceRequest], pieces: AsyncGenerator[Piece, None]
+    job: Job, sequences: Sequence[SequenceRequest], pieces: AsyncGenerator[Piece, None], paid: Charge = NOTHING
 ) -> AsyncGenerator[Piece, None]:
     """Yields the pieces of a job. Its tokens are reserved before the first is yielded, and its account is finished
-    after the last: the client's end-of-stream bytes come later. Each prompt counts once, however often it is continued.
-    Raises RateLimited."""
+    after the last: the client's end-of-stream bytes come later. Each prompt counts once, however often it is continued,
+    and nothing counts that is paid. Raises RateLimited."""
     account, choice_count = job.envelope.account, job.options.choice_count
-    prompt_count = sum(map(len, job.prompts))
+    prompt_count = 0 if paid.prompt_token_count else sum(map(len, job.prompts))
+    paid_count = paid.output_token_count
     max_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
+    max_output_count = max(0, max_output_count - paid_count)
     cached: dict[int, int] = {}
     async with aclosing(pieces):
         piece = await _first(pieces, account, prompt_count, max_output_count)
         while piece is not None:
-            account.add(len(piece.token_ids))
+            new_count = max(0, len(piece.token_ids) - paid_count)
+            paid_count = max(0, paid_count - len(piece.token_ids))
+            account.add(new_count)
             if piece.cached_token_count and piece.choice_index % choice_count == 0:
                 cached[piece.choice_index] = max(cached.get(piece.choice_index, 0), piece.cached_token_count)
             yield piece

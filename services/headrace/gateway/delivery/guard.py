@@ -76,4 +76,6 @@ def _emptied(piece: Piece) -> Piece:
         cached_token_count=piece.cached_token_count,
         finish_reason=ended,
         choice_index=piece.choice_index,
+        begin=piece.begin,
+        end=piece.end,
     )

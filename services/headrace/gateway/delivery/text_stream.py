@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
-from headrace.gateway.chat.reading.call_delta import CallDelta
+from headrace.gateway.chat.reading.call_delta import CallDelta, joined_calls
 from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.resumption.translation import singles
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 from headrace.gateway.text.stop_text import StopFound, StopTexts
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
@@ -35,6 +36,22 @@ class Piece:
     """Tokens that came while the answer was in a reasoning section."""
     calls: Sequence[CallDelta] = ()
     """Growth of calls of tools, which are not part of the text."""
+    begin: int = 0
+    """Tokens of the sequence before the delta that the piece is made of."""
+    end: int = 0
+    """Tokens of the sequence up to the end of that delta."""
+
+    def add(self, following: "Piece") -> None:
+        """Takes in the piece that follows."""
+        self.text += following.text
+        self.reasoning += following.reasoning
+        self.reasoning_token_count += following.reasoning_token_count
+        self.token_ids = [*self.token_ids, *following.token_ids]
+        self.logprobs = [*self.logprobs, *following.logprobs]
+        self.prompt_logprobs = [*self.prompt_logprobs, *following.prompt_logprobs]
+        self.cached_token_count = max(self.cached_token_count, following.cached_token_count)
+        self.calls = joined_calls([*self.calls, *following.calls])
+        self.finish_reason, self.stop_reason = following.finish_reason, following.stop_reason
 
 
 class TextStream:
@@ -50,7 +67,7 @@ class TextStream:
     ) -> None:
         self._request = request
         self._choice_index = choice_index
-        self._reader = None if style is None else style.reader()
+        self._reader = None if style is None else style.reader(choice_index)
         markers = frozenset[int]() if style is None else style.marker_token_ids()
         follows = request.prompt_token_ids if request.continues_prompt else ()
         self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens, markers, follows=follows)
@@ -58,6 +75,17 @@ class TextStream:
 
     def push(self, delta: TokenDelta) -> Piece:
         """Returns the text that a delta adds. Nothing may follow a piece with a finish reason."""
+        if self._reader is None or len(delta.token_ids) < 2:
+            return self._push(delta)
+        # Which tokens are reasoning is known token by token alone.
+        whole = Piece(choice_index=self._choice_index)
+        for single in singles(delta):
+            whole.add(self._push(single))
+            if whole.finish_reason:
+                break
+        return whole
+
+    def _push(self, delta: TokenDelta) -> Piece:
         token_ids, reason = list(delta.token_ids), delta.finish_reason
         text, token_count, found = self._read(token_ids, self._visible(token_ids, reason))
         piece = Piece(

@@ -42,15 +42,24 @@ class TokenStream:
     far."""
 
     def __init__(
-        self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
+        self,
+        request: SequenceRequest,
+        gateway_id: str,
+        places: Places,
+        fleet: Fleet,
+        max_attempts: int,
+        known: TokenDelta | None = None,
     ) -> None:
+        """`known`: the first tokens, from an earlier request for the same sequence. They are yielded first."""
         self._request = request
         self._deadline = request.envelope.deadline
         self._placement = Placement(request, gateway_id, places, fleet)
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
-        self._received: list[int] = []
+        self._known = known if known is not None and known.token_ids else None
+        self._received: list[int] = [] if self._known is None else list(self._known.token_ids)
+        self._known_count = len(self._received)
         self._suspicion = Suspicion(request.request_id, fleet.quarantine)
         self._meter = TokenMeter(request.model.model, len(request.prompt_token_ids))
         # Created here so that the metric exists, at zero, before anything is lost.
@@ -60,6 +69,8 @@ class TokenStream:
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Yields deltas up to the one with the finish reason. Raises HeadraceError. Closing the generator cancels the
         request."""
+        if self._known is not None:
+            yield self._known
         try:
             while True:
                 try:
@@ -81,7 +92,7 @@ class TokenStream:
                     self._placement.exclude(error.details.get(WORKER_DETAIL))
                     await self._prepare_retry(error)
         finally:
-            self._placement.settle(len(self._received))
+            self._placement.settle(len(self._received) - self._known_count)
 
     @asynccontextmanager
     async def _next_attempt(self) -> AsyncIterator[Inbox]:

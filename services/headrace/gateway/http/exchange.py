@@ -4,7 +4,7 @@ disconnect."""
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -36,9 +36,10 @@ DROP_BYTES = 64 * 1024 * 1024
 before the client has read the answer."""
 
 
-def data_event(content: Any) -> Event:
-    """A server-sent event with a JSON payload."""
-    return b"data: " + _encode(content) + b"\n\n"
+def data_event(content: Any, following: bytes = b"") -> Event:
+    """A server-sent event with a JSON payload. `following`: further lines of it, such as its id: clients that are no
+    parsers of events look at its beginning."""
+    return b"data: " + _encode(content) + b"\n" + following + b"\n"
 
 
 def typed_event(content: dict[str, Any]) -> Event:
@@ -85,6 +86,10 @@ class HttpExchange:
 
     def header(self, name: str) -> str | None:
         return self._request_headers.get(name)
+
+    def take_terms(self, headers: Mapping[str, str]) -> None:
+        """Takes headers of an earlier request in place of these: the client asks for the rest of its answer."""
+        self._request_headers |= headers
 
     async def read_body(self) -> bytes:
         """Reads the whole body, and unpacks one that is compressed. Raises PayloadTooLarge, before reading where the

@@ -8,6 +8,7 @@ from headrace.domain.deadline import Deadline
 from headrace.domain.ids import new_request_id
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.request.answer_name import AnswerName
 from headrace.gateway.request.ask import Ask
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -84,4 +85,5 @@ def _envelope(ask: Ask) -> Envelope:
         priority_class=ask.priority_class,
         first_token_seconds=ask.first_token_seconds,
         use_cache=ask.use_cache,
+        answer=ask.answer or AnswerName(request_id),
     )

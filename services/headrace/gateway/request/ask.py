@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.gateway.access.caller import Caller
+from headrace.gateway.request.answer_name import AnswerName
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import PriorityClass
 
@@ -24,5 +25,7 @@ class Ask:
     first_token_seconds: float | None = None
     """Seconds within which the first token is wanted. None: the class decides."""
     use_cache: bool = False
+    answer: AnswerName | None = None
+    """Name of the answer. None: it is made of the request's id."""
     add_headers: Callable[[dict[str, str]], None] = lambda _: None
     """Takes headers of the answer: the trace, and the remainder of the key's limits."""

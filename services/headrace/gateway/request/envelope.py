@@ -6,6 +6,7 @@ from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId
 from headrace.gateway.access.account import Account
 from headrace.gateway.access.tenant import Tenant
+from headrace.gateway.request.answer_name import AnswerName
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import PriorityClass
 
@@ -29,6 +30,8 @@ class Envelope:
     """Account of what the request uses. Counts nothing unless opened at the admission of the request."""
     record: RequestRecord = field(default_factory=RequestRecord)
     """Place to note where the time goes."""
+    answer: AnswerName = field(default_factory=AnswerName)
+    """Name of the answer: that of an earlier request where this one resumes its stream."""
 
     def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
         """Returns the effective class when the content itself names `inner`: never one that the tenant may not have."""

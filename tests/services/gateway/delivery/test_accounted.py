@@ -17,6 +17,7 @@ from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.resumption.charge import Charge
 
 pytestmark = pytest.mark.anyio
 KEY = KeyRecord.model_validate(
@@ -109,3 +110,16 @@ async def test_a_request_that_cannot_be_placed_spends_nothing() -> None:
         await asyncio.wait_for(text_of(answer(Placed(Overloaded("full")), limiter, 90)), 5)
     bus.may_write.set()
     await limiter.reserve(KEY, 100)
+
+
+@pytest.mark.parametrize(("paid", "expected"), [((0, 0), (3, 2)), ((3, 1), (0, 1)), ((3, 9), (0, 0)), ((0, 1), (3, 1))])
+async def test_what_an_earlier_request_has_paid_is_not_paid_again(
+    paid: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    account = Account()
+    job = SimpleNamespace(
+        envelope=SimpleNamespace(account=account), prompts=[[1, 2, 3]], options=SimpleNamespace(choice_count=1)
+    )
+    pieces = accounted(cast("Any", job), [], Placed().pieces(), Charge(*paid))
+    assert "".join([piece.text async for piece in pieces]) == "ab"
+    assert account.bill(None) == expected

@@ -439,3 +439,14 @@ async def test_a_deadline_that_passes_in_the_queue_ends_the_wait(known: list[Any
     assert type(failure.value) is kind
     assert failure.value.stage == "queue"
     assert len(fleet.inboxes) == 0
+
+
+async def test_tokens_of_an_earlier_request_come_first_and_go_to_the_worker() -> None:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, [(1, [11, 12], 0), (3, [13], FINISH_REASON_LENGTH)])
+    known = TokenDelta(token_ids=[10, 11])
+    stream = TokenStream(request(), "gateway", scheduler, fleet, 3, known)  # type: ignore[arg-type]
+    deltas = [list(delta.token_ids) async for delta in stream.deltas()]
+    assert deltas == [[10, 11], [12], [13]]
+    assert list(scheduler.submits[0].generation.output_token_ids) == [10, 11]
+    assert scheduler.settled == [2]

@@ -10,6 +10,7 @@ from headrace.gateway.api.entry.model_body import M, ModelBody, ignored_fields, 
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.request.admission import Admission
+from headrace.gateway.request.answer_name import AnswerName
 from headrace.gateway.request.ask import Ask
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.envelope import Envelope
@@ -17,8 +18,12 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.overflow import HEADER as OVERFLOW_HEADER
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.gateway.request.time_limit import ending_at
+from headrace.gateway.resumption.resumption import Resumption
 from headrace.gateway.timing.stopwatch import PARSE
 
+CACHE_HEADER = "x-headrace-cache"
+TERMS = (CLASS_HEADER, TTFT_HEADER, CACHE_HEADER)
+"""Headers that change how a request is answered."""
 _IGNORED_HEADER = "x-headrace-ignored-fields"
 
 
@@ -30,10 +35,21 @@ class HttpAdmission:
         self._fleet = pipeline.fleet
         self._admission = Admission(settings, pipeline.fleet, ledger)
 
-    def read(self, call: ApiCall, schema: type[M], content: bytes, *, embeds: bool = False) -> M:
+    def read(
+        self,
+        call: ApiCall,
+        schema: type[M],
+        content: bytes,
+        *,
+        embeds: bool = False,
+        resumption: Resumption | None = None,
+    ) -> M:
         """Reads a body. One that names no model is for the only one that the client may use. `embeds`: whether it asks
-        for embeddings, not for text. Raises HeadraceError."""
+        for embeddings, not for text. `resumption`: the stream that is resumed, whose model stays. Raises
+        HeadraceError."""
         body = parse(schema, content)
+        if resumption is not None:
+            return self._resumed(call, body, resumption.request.model)
         if body.model:
             return body
         known = self._fleet.models().items()
@@ -46,8 +62,18 @@ class HttpAdmission:
             raise InvalidRequest(f"model is required: {len(fitting)} models could be meant", param="model")
         return body.model_copy(update={"model": fitting[0]})
 
-    async def answer(self, call: ApiCall, body: M, answer: Callable[[M], Awaitable[None]]) -> None:
+    def _resumed(self, call: ApiCall, body: M, model: str) -> M:
+        if body.model and body.model != model:
+            call.headers[OVERFLOW_HEADER] = body.model
+        return body.model_copy(update={"model": model})
+
+    async def answer(
+        self, call: ApiCall, body: M, answer: Callable[[M], Awaitable[None]], *, may_overflow: bool = True
+    ) -> None:
         """Answers a body, addressed to its overflow model where its own has no room or sleeps: the headers say so."""
+        if not may_overflow:
+            await answer(body)
+            return
 
         async def attempt(model: str) -> None:
             if model == body.model:
@@ -60,23 +86,31 @@ class HttpAdmission:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, call: ApiCall, body: ModelBody, operation: str, *, caches: bool = False, is_detached: bool = False
+        self,
+        call: ApiCall,
+        body: ModelBody,
+        operation: str,
+        *,
+        caches: bool = False,
+        is_detached: bool = False,
+        answer: AnswerName | None = None,
     ) -> AsyncIterator[Envelope]:
         """Opens the block of a request, which traces call `operation`: OpenTelemetry's word, if any. `caches`: whether
         the cache may answer it unless the client opts out; `is_detached`: whether the client has left already, with
-        leave. Raises HeadraceError, and ends the block with one at the deadline, and when the client leaves."""
+        leave; `answer`: the name of the answer, where it has one already. Raises HeadraceError, and ends the block with
+        one at the deadline, and when the client leaves."""
         record = call.record
         record.stopwatch.lap(PARSE)
         record.operation, record.is_stream = operation, bool(getattr(body, "stream", None))
         if unknown := ignored_fields(body, self._settings.strict):
             # Not added: a second attempt names the same.
             call.headers[_IGNORED_HEADER] = named(unknown)
-        async with self._admission.open(self._ask(call, body.model, caches)) as envelope:
+        async with self._admission.open(self._ask(call, body.model, caches, answer)) as envelope:
             deadline = envelope.deadline
             async with ending_at(deadline, "the client had left") if is_detached else call.limit(deadline):
                 yield envelope
 
-    def _ask(self, call: ApiCall, model: str, caches: bool) -> Ask:
+    def _ask(self, call: ApiCall, model: str, caches: bool, answer: AnswerName | None) -> Ask:
         return Ask(
             model=model,
             caller=call.caller,
@@ -85,7 +119,8 @@ class HttpAdmission:
             traceparent=call.header("traceparent") or "",
             priority_class=class_of(call.header(CLASS_HEADER)),
             first_token_seconds=first_token_seconds(call.header(TTFT_HEADER)),
-            use_cache=(call.header("x-headrace-cache") or ("on" if caches else "off")) == "on",
+            use_cache=(call.header(CACHE_HEADER) or ("on" if caches else "off")) == "on",
+            answer=answer,
             add_headers=call.headers.update,
         )
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -112,11 +111,12 @@ class ResponseFormat(ABC):
 
     def __init__(self, job: Job, response_id: str, body: Body) -> None:
         self._job = job
+        self.response_id = response_id
         self._returns_token_ids = bool(body.return_token_ids)
         self._names_by_id = bool(body.return_tokens_as_token_ids)
         self._head: Json = {
             "id": response_id,
-            "created": int(time.time()),
+            "created": int(job.envelope.answer.created),
             "model": job.model.model,
             "system_fingerprint": fingerprint_of(job.model),
         }

@@ -32,6 +32,7 @@ _FORM = {
     },
     "required": ["file", "purpose"],
 }
+_EVENT_ID = {"type": "string", "pattern": "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,6}$"}
 _DAY = {"type": "string", "format": "date"}
 OPERATIONS: dict[str, Operation] = {
     "POST /v1/chat/completions": Operation("Answers a conversation", answers.CHAT_COMPLETION, ChatBody, streams=True),
@@ -117,6 +118,12 @@ OPERATIONS: dict[str, Operation] = {
         TokenizeBody,
     ),
     "POST /detokenize": Operation("Turns token ids into text", record({"prompt": TEXT}), DetokenizeBody),
+    "GET /headrace/streams/{name}": Operation(
+        "Sends the rest of a stream whose connection broke",
+        TEXT,
+        media_type="text/event-stream",
+        query={"after": _EVENT_ID},
+    ),
     "GET /headrace/usage": Operation(
         "Sums what requests used",
         LIST,

@@ -1,6 +1,7 @@
 """Growth of one call of a tool."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,3 +14,14 @@ class CallDelta:
     name: str = ""
     arguments: str = ""
     """Text that follows the arguments so far: together they are a JSON object."""
+
+
+def joined_calls(deltas: Sequence[CallDelta]) -> list[CallDelta]:
+    """Returns deltas in which consecutive growth of one call is one."""
+    joined: list[CallDelta] = []
+    for delta in deltas:
+        if joined and joined[-1].index == delta.index and not delta.call_id:
+            joined[-1] = replace(joined[-1], arguments=joined[-1].arguments + delta.arguments)
+        else:
+            joined.append(delta)
+    return joined

@@ -1,5 +1,6 @@
 """Reads calls of tools out of an answer."""
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,8 +17,11 @@ _ID_BYTES = 12
 class CallReader:
     """Splits text into content and calls while it arrives. Text that only resembles a call is content."""
 
-    def __init__(self, syntax: CallSyntax, tool_use: ToolUse) -> None:
+    def __init__(self, syntax: CallSyntax, tool_use: ToolUse, answer_id: str = "") -> None:
+        """`answer_id`: name from which the ids of the calls follow, so that an answer that is read again has the same.
+        Empty: they are random."""
         self._syntax = syntax
+        self._answer_id = answer_id or secrets.token_hex(_ID_BYTES)
         self._schemas: Mapping[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tool_use.tools}
         self._is_required = tool_use.is_required
         self._held = ""
@@ -78,11 +82,15 @@ class CallReader:
             return self._give_up()
         name, _, rest = self._held.partition(self._syntax.before_arguments)
         self._index += 1
-        self._deltas.append(CallDelta(self._index, f"call_{secrets.token_hex(_ID_BYTES)}", name))
+        self._deltas.append(CallDelta(self._index, self._call_id(), name))
         self._arguments = self._syntax.arguments.reader(self._schemas.get(name, {}))
         self._held = rest
         self._state = self._read_arguments
         return True
+
+    def _call_id(self) -> str:
+        name = f"{self._answer_id}/{self._index}".encode()
+        return f"call_{hashlib.blake2b(name, digest_size=_ID_BYTES).hexdigest()}"
 
     def _read_arguments(self) -> bool:
         if self._arguments is None:

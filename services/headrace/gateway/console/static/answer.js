@@ -1,6 +1,6 @@
 // One answer while it arrives: what the events add to it, and when.
 
-import { events, get, request } from "./api.js";
+import { get, request, stream } from "./api.js";
 
 const SHORTEST_MS = 20;
 const RECORD_TRIES = 12;
@@ -58,7 +58,7 @@ export async function* ask(body, urgency, signal) {
   try {
     const response = await request("POST", "v1/chat/completions", body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency });
     answer.requestId = response.headers.get("x-request-id") ?? "";
-    for await (const data of events(response)) {
+    for await (const data of stream(response, signal)) {
       answer.add(data);
       yield answer;
     }

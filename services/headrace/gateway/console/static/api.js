@@ -2,6 +2,9 @@
 
 const KEY = "headrace.key";
 const PATIENCE_MS = 15_000;
+const RESUME_MS = 10_000;
+const FIRST_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 500;
 
 export const platform = { needsKey: false };
 
@@ -52,8 +55,8 @@ export async function request(method, path, body, signal, extra = {}) {
   throw new ApiError(response.status, content?.error?.message ?? `HTTP status ${response.status}`, content?.error?.code ?? "");
 }
 
-/** Yields the data of each server-sent event (HTML, 9.2), as text. */
-export async function* events(response) {
+/** Yields the data of each server-sent event (HTML, 9.2), as text, and notes in `place` the id of the last. */
+export async function* events(response, place = {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {
@@ -63,14 +66,47 @@ export async function* events(response) {
       const parts = (rest + value).split("\n\n");
       rest = parts.pop();
       for (const part of parts) {
-        const lines = part.split("\n").filter((line) => line.startsWith("data:"));
-        if (lines.length) yield lines.map((line) => line.slice(5).trimStart()).join("\n");
+        const values = (name) => part.split("\n").filter((line) => line.startsWith(name)).map((line) => line.slice(name.length).trimStart());
+        place.id = values("id:").pop() ?? place.id;
+        const lines = values("data:");
+        if (lines.length) yield lines.join("\n");
       }
     }
   } finally {
     reader.cancel().catch(() => {});
   }
 }
+
+/** Yields the data of all events of a stream up to its end. One whose connection breaks is resumed, at whichever gateway answers. */
+export async function* stream(response, signal) {
+  const place = {};
+  let name, brokenAt, pause;
+  for (;;) {
+    try {
+      for await (const data of events(response, place)) {
+        brokenAt = undefined;
+        if (data !== "[DONE]") name ??= JSON.parse(data).id;
+        yield data;
+        if (data === "[DONE]" || data.startsWith('{"error"')) return;
+      }
+      throw new ApiError(0, "The connection broke in the middle of the answer.", "unreachable");
+    } catch (error) {
+      brokenAt ??= performance.now();
+      if (signal.aborted || !name || !place.id || !isBreak(error) || performance.now() - brokenAt > RESUME_MS) throw error;
+    }
+    response = null;
+    for (pause = FIRST_PAUSE_MS; response === null; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      response = await request("GET", `headrace/streams/${encodeURIComponent(name)}?after=${place.id}`, undefined, signal).catch((error) => {
+        if (signal.aborted || !isBreak(error) || performance.now() - brokenAt > RESUME_MS) throw error;
+        return null;
+      });
+    }
+  }
+}
+
+/** Whether another connection may continue what failed: it broke (fetch throws a TypeError), or no gateway answers. */
+const isBreak = (error) => error instanceof TypeError || (error instanceof ApiError && (error.status === 0 || error.status === 503));
 
 /** Reads something again and again while its page is shown and the window visible. */
 export function poll(read, milliseconds, signal) {

@@ -8,8 +8,9 @@ import pytest
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId
 from headrace.gateway.access.tenant import PUBLIC
+from headrace.gateway.api.entry.numbered_events import NumberedEvents
 from headrace.gateway.api.openai.completion_response import CompletionFormat
-from headrace.gateway.api.openai.routes.generation import _write
+from headrace.gateway.api.openai.routes.generation import _write_events
 from headrace.gateway.api.openai.schema import CompletionBody
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.model_facts import ModelFacts
@@ -58,7 +59,7 @@ async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_characte
     body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
     made = job()
     style = CompletionFormat(made, "cmpl-r", CompletionBody(model="m", prompt="a"), ["a"])
-    await _write(exchange, exchange, body, style, FakePipeline(pieces).generate(made))
+    await _write_events(exchange, body, style, FakePipeline(pieces).generate(made), NumberedEvents(exchange, None))
     text = [event.decode() for event in exchange.events if b'"text"' in event]
     assert '"text":"a"' in text[0]
     assert '"text":"b"' in text[1]

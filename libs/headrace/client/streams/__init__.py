@@ -1,0 +1,1 @@
+"""Streams of answers, as they arrive."""

@@ -1,0 +1,69 @@
+"""The route /headrace/streams: the rest of a stream whose connection broke."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qs
+
+from headrace.errors import DeadlineExceeded, InvalidRequest, NotFound
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.request.client_timeout import MAX_TIMEOUT_MS, TIMEOUT_HEADER, client_timeout
+from headrace.gateway.resumption.event_id import EventId
+from headrace.gateway.resumption.journals import Journals
+from headrace.gateway.resumption.resumption import Resumption
+
+PATH = "/headrace/streams/"
+LAST_EVENT_HEADER = "last-event-id"
+Resume = Callable[[HttpExchange, Resumption], Awaitable[None]]
+"""Answers with the rest of a stream. Raises HeadraceError."""
+
+
+class StreamRoutes:
+    """Continues streams of any gateway, with the handlers that began them."""
+
+    describe_error = staticmethod(error_body)
+    scopes = frozenset({"generate"})
+
+    def __init__(self, journals: Journals, resuming: Mapping[str, Resume]) -> None:
+        """`resuming`: handlers, by the paths that began the streams."""
+        self._journals = journals
+        self._resuming = resuming
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {PATH + "{name}": {"GET": self.resume}}
+
+    async def resume(self, exchange: HttpExchange) -> None:
+        """Sends the events after the one that the client has last. Raises HeadraceError."""
+        resumption = await self._journals.find(
+            exchange.path.removeprefix(PATH),
+            exchange.caller,
+            place_of(exchange.query, exchange.header(LAST_EVENT_HEADER)),
+        )
+        handler = self._resuming.get(resumption.request.path)
+        if handler is None:
+            raise NotFound("a newer gateway began this stream, and this one does not know its API: ask again")
+        exchange.take_terms(_terms(resumption, client_timeout(exchange.header(TIMEOUT_HEADER))))
+        await handler(exchange, resumption)
+
+
+def place_of(query: bytes, header: str | None) -> EventId | None:
+    """Reads `after`, or else the header that browsers send (HTML, 9.2). None: neither is given. Raises
+    InvalidRequest."""
+    given = {name: values[-1] for name, values in parse_qs(query.decode("latin-1"), keep_blank_values=True).items()}
+    if unknown := sorted(given.keys() - {"after"}):
+        raise InvalidRequest(f"unknown parameter {unknown[0][:80]!r}; there is after")
+    if given.get("after"):
+        return EventId.parse(given["after"], "after")
+    return EventId.parse(header, LAST_EVENT_HEADER) if header else None
+
+
+def _terms(resumption: Resumption, own_seconds: float | None) -> dict[str, str]:
+    """Returns the headers of the request that began the stream, with the time that is left. Raises DeadlineExceeded."""
+    terms = dict(resumption.request.headers)
+    if resumption.is_finished:
+        return terms
+    remaining = resumption.request.expires - time.time()
+    if remaining <= 0:
+        raise DeadlineExceeded("the deadline of the request that began this stream has passed", stage="decode")
+    seconds = remaining if own_seconds is None else min(remaining, own_seconds)
+    return terms | {TIMEOUT_HEADER: str(min(MAX_TIMEOUT_MS, max(1, int(seconds * 1000))))}

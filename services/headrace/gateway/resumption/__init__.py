@@ -1,0 +1,1 @@
+"""Resumption of streams: their journals, and the places in them."""
