@@ -144,9 +144,12 @@ def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:
     assert "first token" in as_json["answer"].lower()
 
 
-def test_chat_reads_questions_from_a_pipe(demo_platform: RunningPlatform) -> None:
-    answered = headrace_here("chat", "--json", *state(demo_platform), stdin="What is TTFT?\n\nWho are you?\n")
-    assert [json.loads(line)["question"] for line in answered.stdout.splitlines()] == ["What is TTFT?", "Who are you?"]
+def test_chat_takes_what_is_piped_in_as_one_text(demo_platform: RunningPlatform) -> None:
+    piped = "What is TTFT?\n\nWho are you?"
+    for prompt, question in ((), piped), (("-p", "Say:"), f"Say:\n\n{piped}"):
+        answered = headrace_here("chat", *prompt, "--json", *state(demo_platform), stdin=f"{piped}\n")
+        assert [json.loads(line)["question"] for line in answered.stdout.splitlines()] == [question]
+    assert headrace_here("chat", *state(demo_platform), stdin="\n").stdout == ""
 
 
 def test_bench(demo_platform: RunningPlatform) -> None:

@@ -66,7 +66,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
         command = [sys.executable, "-m", "headrace.cli", "chat", "--state-dir", str(platform.state_dir), *arguments]
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        environment |= {"TERM": "xterm"}
+        environment |= {"TERM": "xterm", "XDG_STATE_HOME": str(platform.state_dir)}
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
         )
@@ -108,7 +108,7 @@ class Terminal:
 
 
 def test_lines_break_between_words_and_the_speed_is_shown(demo_platform: RunningPlatform) -> None:
-    terminal = Terminal(demo_platform)
+    terminal = Terminal(demo_platform, "--temperature", "0")
     try:
         terminal.wait_for("Ctrl-D leaves")
         terminal.type("What is TTFT?")
@@ -125,6 +125,31 @@ def test_lines_break_between_words_and_the_speed_is_shown(demo_platform: Running
         assert terminal.process.wait(10) == 0
     finally:
         terminal.close()
+
+
+def test_lines_are_edited_remembered_and_completed(demo_platform: RunningPlatform) -> None:
+    for is_first in (True, False):
+        terminal = Terminal(demo_platform, "--temperature", "0")
+        try:
+            terminal.wait_for(r"Ctrl-D leaves[^>]*>")
+            if is_first:
+                # Left, left, and the letter that was forgotten; then several lines; then what the tab key completes.
+                terminal.type("/set seed 17\x1b[D\x1b[D3")
+                terminal.wait_for("seed is 317")
+                terminal.type('"""/show')
+                terminal.type('is no command here"""')
+                terminal.wait_for("tokens/s|TTFT")
+                terminal.type("/sho\t")
+                terminal.wait_for(r"temperature 0.0, seed 317; 1 turn")
+            # Up: the last line; in the next session the one before the last, with which this one was left.
+            terminal.type("\x1b[A" if is_first else "\x1b[A\x1b[A")
+            terminal.wait_for(r"headrace-demo: ")
+            terminal.type("/exit")
+            assert terminal.process.wait(10) == 0
+        finally:
+            terminal.close()
+        history = demo_platform.state_dir / "headrace" / "chat_history"
+        assert history.stat().st_mode & 0o077 == 0
 
 
 def test_two_ctrl_c_at_the_prompt_leave_and_one_does_not(demo_platform: RunningPlatform) -> None:

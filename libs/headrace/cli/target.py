@@ -36,18 +36,22 @@ def platform_url(url: str, state_dir: Path) -> str:
 def choose_model(url: str, model: str | None, key: str = "") -> str:
     """Returns the given model, or the first of the platform's that can chat, or any. Raises ModelNotFound, Unavailable,
     or the refusal of the key."""
-    response = get(f"{url}/v1/models", key_headers(key), timeout=10)
-    _check_key(response, key)
-    try:
-        listed = response.json()["data"]
-        names = [entry["id"] for entry in listed]
-    except (ValueError, KeyError, TypeError):
-        raise Unavailable(f"what answers at {url} is no platform. Start one with: headrace up") from None
+    names = served_models(url, key)
     if not names:
         raise Unavailable(f"the platform at {url} serves no model yet")
     if model is not None and model not in names:
         raise ModelNotFound(f"{url} does not serve {model!r}; it serves: {', '.join(names)}")
-    return model or str(next((entry["id"] for entry in listed if entry.get("can_chat")), names[0]))
+    return model or next((name for name, can_chat in names.items() if can_chat), next(iter(names)))
+
+
+def served_models(url: str, key: str = "") -> dict[str, bool]:
+    """Returns whether each model of a platform can chat. Raises Unavailable, or the refusal of the key."""
+    response = get(f"{url}/v1/models", key_headers(key), timeout=10)
+    _check_key(response, key)
+    try:
+        return {str(entry["id"]): bool(entry.get("can_chat")) for entry in response.json()["data"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Unavailable(f"what answers at {url} is no platform. Start one with: headrace up") from None
 
 
 def _check_key(response: httpx2.Response, key: str) -> None:

@@ -1,5 +1,6 @@
 """`headrace chat`: talks to a model in the terminal."""
 
+import signal
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -10,13 +11,16 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from headrace.cli.output import console, error_console, print_json
-from headrace.cli.target import KeyFlag, choose_model, platform_url
+from headrace.cli.target import KeyFlag, choose_model, platform_url, served_models
 from headrace.cli.terminal.answer_view import AnswerView
+from headrace.cli.terminal.chat_commands import HELP, ChatCommands
 from headrace.cli.terminal.chat_turns import ChatHistory
+from headrace.cli.terminal.line_reader import LineReader, usual_history
 from headrace.errors import HeadraceError
 from headrace.supervisor.state import DEFAULT_FOLDER
 
-_HELP = "[dim]/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer.[/]"
+_HELP = "[dim]/help lists the commands, /exit or Ctrl-D leaves, Ctrl-C stops an answer.[/]"
+LEAVING = ("/exit", "/quit", "/bye")
 MAX_INTERRUPTS = 2
 """Interrupts in a row, with no question between them, that end the program."""
 
@@ -32,7 +36,7 @@ def chat(
     *,
     prompt: Annotated[str | None, Parameter(name=["--prompt", "-p"])] = None,
     system: str | None = None,
-    temperature: float = 0.0,
+    temperature: float | None = None,
     max_tokens: int | None = None,
     url: str = "",
     key: KeyFlag = "",
@@ -47,11 +51,11 @@ def chat(
     model
         The model to talk to; default: the first one served.
     prompt
-        Ask this one question, print the answer and exit.
+        Ask this one question, print the answer and exit. Text that is piped in follows it.
     system
         A system message to begin with.
     temperature
-        0 takes the most likely token every time.
+        0 takes the most likely token every time; default: the model's own.
     max_tokens
         Most tokens per answer.
     url
@@ -67,34 +71,35 @@ def chat(
     """
     address = platform_url(url, state_dir)
     name = choose_model(address, model, key)
-    settings = {"model": name, "temperature": temperature}
-    settings |= {"max_tokens": max_tokens} if max_tokens is not None else {}
+    given = {"temperature": temperature, "max_tokens": max_tokens}
+    settings = {"model": name} | {field: value for field, value in given.items() if value is not None}
     options = _Options(json, quiet)
     conversation = ChatHistory(f"{address}/v1/chat/completions", settings, system, key)
-    if prompt is not None:
-        _answer(conversation, prompt, options)
-        return
-    if not sys.stdin.isatty():
-        for line in sys.stdin:
-            if line.strip():
-                _answer(conversation, line.strip(), options)
+    if prompt is not None or not sys.stdin.isatty():
+        piped = "" if sys.stdin.isatty() else sys.stdin.read().strip()
+        if question := "\n\n".join(filter(None, (prompt, piped))):
+            _answer(conversation, question, options)
         return
     console.print(f"[bold]{name}[/] at {address}\n{_HELP}")
+    commands = ChatCommands(conversation, lambda: list(served_models(address, key)))
     # A second Ctrl-C may come while the first is being answered.
-    with suppress(KeyboardInterrupt):
-        _talk(conversation, options)
+    with suppress(KeyboardInterrupt), LineReader([*HELP, *LEAVING], usual_history()) as reader:
+        _talk(conversation, commands, reader, options)
+        # One that comes while the program leaves would be told as an error.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _talk(conversation: ChatHistory, options: _Options) -> None:
+def _talk(conversation: ChatHistory, commands: ChatCommands, reader: LineReader, options: _Options) -> None:
     """Answers questions until the user leaves. One Ctrl-C may come too late for an answer, so it takes two in a row."""
     interrupts = 0
     while interrupts < MAX_INTERRUPTS:
         try:
-            question = console.input("\n[bold cyan]>[/] ").strip()
+            console.print()
+            line = reader.read()
             interrupts = 0
-            if question in {"/exit", "/quit"}:
+            if line in LEAVING:
                 return
-            _respond(conversation, question, options)
+            _respond(conversation, commands, line, options)
         except EOFError:
             break
         except KeyboardInterrupt:
@@ -104,17 +109,16 @@ def _talk(conversation: ChatHistory, options: _Options) -> None:
     console.print()
 
 
-def _respond(conversation: ChatHistory, question: str, options: _Options) -> None:
-    if question == "/clear":
-        conversation.clear()
-        console.print("[dim]forgotten[/]")
-    elif question.startswith("/"):
-        console.print(_HELP)
-    elif question:
-        try:
-            _answer(conversation, question, options)
-        except HeadraceError as error:
-            error_console.print(f"[bold red]error:[/] {escape(error.message)}")
+def _respond(conversation: ChatHistory, commands: ChatCommands, line: str, options: _Options) -> None:
+    try:
+        if line == "/retry":
+            _answer(conversation, conversation.take_back(), options)
+        elif line.startswith("/") and "\n" not in line:
+            console.print(f"[dim]{escape(commands.run(line))}[/]", soft_wrap=True)
+        elif line:
+            _answer(conversation, line, options)
+    except HeadraceError as error:
+        error_console.print(f"[bold red]error:[/] {escape(error.message)}", soft_wrap=True)
 
 
 def _answer(conversation: ChatHistory, question: str, options: _Options) -> None:

@@ -44,9 +44,12 @@ class ChatHistory:
     def __init__(self, url: str, settings: dict[str, Any], system: str | None, key: str = "") -> None:
         self._url = url
         self._headers = key_headers(key)
-        self._settings = {**settings, "stream": True, "stream_options": {"include_usage": True}}
-        self._opening = [{"role": "system", "content": system}] if system else []
-        self._turns: list[dict[str, str]] = []
+        self.settings = dict(settings)
+        """Fields of the requests: the model, and how answers are made."""
+        self.system = system or ""
+        """System message. Empty: there is none."""
+        self.turns: list[dict[str, str]] = []
+        """Messages of both, the oldest first."""
         self.speed = AnswerSpeed()
         """Speed of the last answer."""
         self.dropped_count = 0
@@ -54,14 +57,22 @@ class ChatHistory:
 
     def clear(self) -> None:
         """Forgets all turns."""
-        self._turns = []
+        self.turns = []
+
+    def take_back(self) -> str:
+        """Forgets the last turn, and returns its question. Raises InvalidRequest where there is none."""
+        if not self.turns:
+            raise InvalidRequest("there is no question yet")
+        question = self.turns[-2]["content"]
+        del self.turns[-2:]
+        return question
 
     def ask(self, question: str) -> Generator[str]:
         """Yields the answer as it comes. What came stays in the conversation, even if reading stops. Raises
         Unavailable, or InvalidRequest for a question that is refused, which is then forgotten."""
         self.dropped_count = 0
         said: list[str] = []
-        turns = [*self._turns, {"role": "user", "content": question}]
+        turns = [*self.turns, {"role": "user", "content": question}]
         while True:
             try:
                 for text in self._stream(turns):
@@ -74,14 +85,16 @@ class ChatHistory:
                 self.dropped_count += 1
                 continue
             except GeneratorExit:
-                self._turns = [*turns, {"role": "assistant", "content": "".join(said)}]
+                self.turns = [*turns, {"role": "assistant", "content": "".join(said)}]
                 raise
-            self._turns = [*turns, {"role": "assistant", "content": "".join(said)}]
+            self.turns = [*turns, {"role": "assistant", "content": "".join(said)}]
             return
 
     def _stream(self, turns: list[dict[str, str]]) -> Iterator[str]:
         """Yields the texts of an answer. One whose connection breaks is continued on another."""
-        body = {**self._settings, "messages": [*self._opening, *turns]}
+        opening = [{"role": "system", "content": self.system}] if self.system else []
+        streaming = {"stream": True, "stream_options": {"include_usage": True}}
+        body = {**self.settings, **streaming, "messages": [*opening, *turns]}
         self.speed = AnswerSpeed()
         started, lines, pause = time.monotonic(), EventLines(), FIRST_PAUSE_SECONDS
         given_up = math.inf
