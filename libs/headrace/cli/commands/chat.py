@@ -85,7 +85,7 @@ def chat(
     # A second Ctrl-C may come while the first is being answered.
     with suppress(KeyboardInterrupt), LineReader([*HELP, *LEAVING], usual_history()) as reader:
         _talk(conversation, commands, reader, options)
-        # One that comes while the program leaves would be told as an error.
+        # One that comes while the program leaves would be shown as an error.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
