@@ -22,12 +22,16 @@ from headrace.client.streams.event_lines import EventLines
 pytestmark = pytest.mark.slow
 COUNTS = ("--gateways", "2", "--caches", "2", "--tokenizers", "1")
 ROUNDS = 3
-TOKENS = 200
+TOKENS = 400
 SEEN = 12
 """Events that a client has when its gateway is killed."""
 TIMEOUT = 60.0
 PATIENCE = 10.0
 """Seconds for the first new token on a machine that runs other tests too. The figures are in docs/results."""
+
+
+class _OverBefore(Exception):
+    """All of the stream had arrived before its gateway was killed: this process was kept from running. Try again."""
 
 
 @dataclass
@@ -138,7 +142,9 @@ def _break(platform: RunningPlatform, reader: Reader, found: Broken, body: dict[
         is_done = reader.read(10_000)
     except (OSError, http.client.HTTPException):
         is_done = False
-    assert not is_done, "the stream was over before its gateway was killed: it is too short"
+    if is_done:
+        platform.wait_until_restarted(gateway["name"], gateway["restarts"] + 1)
+        raise _OverBefore
     found.came_before = len(found.ids)
     while True:
         try:
@@ -172,7 +178,12 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 
 def check(platform: RunningPlatform, seed: int, token_count: int = TOKENS) -> Broken:
     """Kills the gateway of a stream, and compares it with one that nothing disturbs."""
-    found, gateway = break_stream(platform, seed, token_count)
+    while True:
+        try:
+            found, gateway = break_stream(platform, seed, token_count)
+            break
+        except _OverBefore:
+            continue
     whole = undisturbed(platform, seed, token_count)
     assert found.came_before < len(found.ids)
     assert len(set(found.ids)) == len(found.ids)

@@ -45,7 +45,7 @@ async def ask(client: httpx2.AsyncClient, name: str, streams: bool) -> dict[str,
         return None
     if not streams:
         return dict(answer.json()["usage"])
-    lines = [line for line in answer.text.splitlines() if line]
+    lines = [line for line in answer.text.splitlines() if line.startswith("data: ")]
     if lines[-1] != "data: [DONE]":
         return None
     return dict(json.loads(lines[-2].removeprefix("data: "))["usage"])

@@ -148,7 +148,7 @@ async def _read_events(parts: AsyncIterator[bytes], answer: Answer) -> None:
             if event == b"data: [DONE]":
                 done = True
             elif event.startswith(b"data: "):
-                _note_event(json.loads(event[6:]), answer)
+                _note_event(json.loads(event.partition(b"\n")[0][6:]), answer)
     if not done:
         raise EOFError("the stream ended without saying so")
 

@@ -132,8 +132,9 @@ async def test_a_stream_whose_client_left_continues(clients: list[httpx2.AsyncCl
 
 async def test_the_header_of_browsers_says_the_place(clients: list[httpx2.AsyncClient]) -> None:
     whole = await begin(clients[0], "chat")
-    rest = await resume(clients[0], whole[0].data["id"], headers={"last-event-id": whole[2].id})
-    assert said([*whole[:3], *rest]) == said(whole)
+    for after in ("", whole[0].id):
+        rest = await resume(clients[0], whole[0].data["id"], after, headers={"last-event-id": whole[2].id})
+        assert said([*whole[:3], *rest]) == said(whole)
     assert RESUMED.labels(model=MODEL)._value.get() > 0
 
 

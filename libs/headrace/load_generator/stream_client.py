@@ -106,4 +106,4 @@ async def _read_events(reader: asyncio.StreamReader, record: StreamRecord) -> No
             if b'"text":"' in event and b'"choices":[{' in event:
                 record.token_times.append(now)
             if b'"completion_tokens":' in event:
-                record.output_token_count = json.loads(event[6:])["usage"]["completion_tokens"]
+                record.output_token_count = json.loads(event.partition(b"\n")[0][6:])["usage"]["completion_tokens"]

@@ -33,7 +33,8 @@ class Platform:
             self.may_answer.set()
         await self.may_answer.wait()
         self.open -= 1
-        event = b'data: {"choices":[{"index":0,"text":"a"}]}\n\ndata: {"usage":{"completion_tokens":1}}\n\n'
+        event = b'data: {"choices":[{"index":0,"text":"a"}]}\nid: 0-1-0\n\n'
+        event += b'data: {"usage":{"completion_tokens":1}}\nid: 0-1-1\n\n'
         writer.write(
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(event), event)
         )

@@ -47,14 +47,14 @@ class StreamRoutes:
 
 
 def place_of(query: bytes, header: str | None) -> EventId | None:
-    """Reads `after`, or else the header that browsers send (HTML, 9.2). None: neither is given. Raises
-    InvalidRequest."""
+    """Reads the header that browsers send when they connect again to the same address (HTML, 9.2), or else `after`.
+    None: neither is given. Raises InvalidRequest."""
     given = {name: values[-1] for name, values in parse_qs(query.decode("latin-1"), keep_blank_values=True).items()}
     if unknown := sorted(given.keys() - {"after"}):
         raise InvalidRequest(f"unknown parameter {unknown[0][:80]!r}; there is after")
-    if given.get("after"):
-        return EventId.parse(given["after"], "after")
-    return EventId.parse(header, LAST_EVENT_HEADER) if header else None
+    if header:
+        return EventId.parse(header, LAST_EVENT_HEADER)
+    return EventId.parse(given["after"], "after") if given.get("after") else None
 
 
 def _terms(resumption: Resumption, own_seconds: float | None) -> dict[str, str]:
