@@ -1,7 +1,6 @@
 """Clients of a platform with several gateways: in front of them, what a load balancer does."""
 
 import asyncio
-import contextlib
 import itertools
 import time
 from collections.abc import Mapping
@@ -85,18 +84,24 @@ class Balancer:
                 await asyncio.sleep(INTERVAL)
 
     async def _look_once(self, client: httpx2.AsyncClient, name: str) -> None:
-        self._silent[name] += 1
         is_ready = False
-        with contextlib.suppress(httpx2.HTTPError, OSError):
+        try:
             is_ready = (await client.get(f"{self.urls[name]}/ready")).status_code == 200
+        except httpx2.TimeoutException:
+            self._silent[name] += 1
+            if self._silent[name] < FAILURES:
+                return
+            for task in self._open[name]:
+                task.cancel()
+        except (httpx2.HTTPError, OSError):
+            # Refused: a gateway that ends takes no more, and answers what it has.
+            self._silent[name] = 0
+        else:
             self._silent[name] = 0
         if is_ready:
             self._ready.add(name)
-        elif self._silent[name] >= FAILURES or not self._silent[name]:
+        else:
             self._ready.discard(name)
-        if self._silent[name] >= FAILURES:
-            for task in self._open[name]:
-                task.cancel()
 
 
 def _may_be_retried(answer: Answer) -> bool:

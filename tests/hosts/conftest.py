@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -48,8 +48,8 @@ class HostTheatre:
 
     def _note(self, verdict: HostVerdict) -> None:
         """Adds a row to those of other runs."""
-        own = {name: getattr(verdict, name) for name in ("cut", "cut_wrong", "retried", "late", "broken")}
-        seen = asdict(verdict.seen) | {"folder": None, "failed": verdict.seen.failed}
+        own = {name: getattr(verdict, name) for name in ("cut", "cut_wrong", "retried", "slowest", "late", "broken")}
+        seen = vars(verdict.seen) | {"folder": None, "failed": verdict.seen.failed, "at": time.time()}
         with self._rows.open("a") as rows:
             rows.write(json.dumps(seen | own) + "\n")
 

@@ -38,6 +38,8 @@ class HostVerdict:
     """Cut answers that had said something else than the beginning of what they were to say."""
     retried: int = 0
     """Requests that another gateway was asked for."""
+    slowest: float = 0.0
+    """Longest time that a new small request took, in seconds."""
     late: int = 0
     """Failed requests that had begun LATE_SECONDS after a fault."""
 
@@ -116,6 +118,7 @@ class HostStage:
             cut=len(cut),
             cut_wrong=count_wrong(cut, self.undisturbed),
             retried=balancer.retried,
+            slowest=max((answer.seconds for answer in kept_probes), default=0.0),
             late=sum(is_late(answer, scene.marks) for answer in [*kept, *kept_probes] if answer.outcome != OK),
         )
 

@@ -109,6 +109,8 @@ async def _restart(scene: Scene, names: list[str]) -> None:
 
 SILENT = Promise(stall=3.0)
 """Streams of other gateways wait no longer for a host than for a frozen process, and a second of a busy machine."""
+ROLLING = Promise(recovery=None, stall=3.0)
+"""Promise for one restart after the other: how soon each lets new requests through is seen at each kind alone."""
 DEATHS = [Fault(f"host {host} dies", HOSTS, host_dies(host), SILENT) for host in PLACES]
 CUTS = [
     Fault(f"host {host} {what}", HOSTS, cut(host, *ways), SILENT)
@@ -119,6 +121,6 @@ CUTS = [
         ("is not heard", (cut_from,)),
     )
 ]
-DRAINS = [Fault("every host is drained, one after the other", HOSTS, drain_each, SILENT)]
+DRAINS = [Fault("every host is drained, one after the other", HOSTS, drain_each, ROLLING)]
 CLOCKS = [Fault(f"clock of host {host} an hour ahead", HOSTS, set_clock_ahead(host), SILENT) for host in PLACES]
 FAULTS = [*DEATHS, *CUTS, *DRAINS, *CLOCKS]

@@ -4,7 +4,7 @@ import signal
 
 from tests.faults.fault import Act, Fault, Scene
 from tests.hosts.acts.host_shape import HOSTS, hosts_in
-from tests.hosts.acts.hosts_lost import GRACE_SECONDS, SILENT, wait_until_whole
+from tests.hosts.acts.hosts_lost import GRACE_SECONDS, ROLLING, wait_until_whole
 from tests.hosts.fleet_plan import NATS_NAMES, kind_of
 from tests.hosts.release import Release
 
@@ -37,4 +37,4 @@ async def restart(scene: Scene, name: str) -> None:
 
 def upgrade(release: Release, what: str, kinds: tuple[str, ...] = ORDER) -> Fault:
     """The fault of an upgrade: no promise is weaker for it."""
-    return Fault(what, HOSTS, replace_each(release, kinds), SILENT)
+    return Fault(what, HOSTS, replace_each(release, kinds), ROLLING)
