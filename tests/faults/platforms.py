@@ -126,8 +126,8 @@ async def wait_until_whole(platform: Platform, worker_count: int, seconds: float
                 with contextlib.suppress(httpx2.HTTPError, OSError):
                     response = await client.get(f"{platform.http}/ready")
                     body = response.json()
-                    nats = body["services"]["nats"] == "ready"
-                    ready = response.status_code == 200 and nats and body["workers_ready"] >= worker_count
+                    services = set(body["services"].values()) == {"ready"}
+                    ready = response.status_code == 200 and services and body["workers_ready"] >= worker_count
                     if ready and _all_run(platform):
                         return True
                 await asyncio.sleep(POLL_SECONDS)

@@ -15,6 +15,7 @@ from tests.hosts.host_platform import on_hosts
 from tests.hosts.host_stage import HostStage, HostVerdict
 
 collect_ignore_glob = [] if os.environ.get("HEADRACE_HOSTS") else ["test_*.py"]
+NOTED = ("cut", "cut_wrong", "retried", "slowest", "pause", "is_busy", "late", "broken")
 SEED = int(os.environ.get("HEADRACE_HOSTS_SEED", "1"))
 
 
@@ -30,6 +31,7 @@ class HostTheatre:
         self._stage: HostStage | None = None
 
     def act_out(self, fault: Fault) -> HostVerdict:
+        """Acts a fault out, and notes what came of it."""
         return self._runner.run(self._act_out(fault))
 
     def close(self) -> None:
@@ -48,7 +50,7 @@ class HostTheatre:
 
     def _note(self, verdict: HostVerdict) -> None:
         """Adds a row to those of other runs."""
-        own = {name: getattr(verdict, name) for name in ("cut", "cut_wrong", "retried", "slowest", "late", "broken")}
+        own = {name: getattr(verdict, name) for name in NOTED}
         seen = vars(verdict.seen) | {"folder": None, "failed": verdict.seen.failed, "at": time.time()}
         with self._rows.open("a") as rows:
             rows.write(json.dumps(seen | own) + "\n")

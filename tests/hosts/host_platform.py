@@ -20,6 +20,7 @@ from tests.hosts.fleet_plan import (
     MONITORING_PORT,
     NATS_NAMES,
     PLACES,
+    PORTS,
     FleetOptions,
     FleetPlan,
     host_of,
@@ -28,7 +29,8 @@ from tests.hosts.fleet_plan import (
 from tests.hosts.network.host_network import CLIENTS, HostNetwork
 from tests.hosts.release import Release
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
+LISTENING_SECONDS = 2.0
 WORKERS = [name for names in PLACES.values() for name in names if kind_of(name) == "worker"]
 GATEWAYS = [name for names in PLACES.values() for name in names if kind_of(name) == "gateway"]
 LEASES = "KV_headrace_leases"
@@ -162,13 +164,24 @@ class HostPlatform:
     async def _is_whole(self) -> bool:
         if not all(member.is_running for member in self.members.values()):
             return False
-        asked = [*map(self._is_ready, GATEWAYS), *map(self._has_stores, NATS_NAMES)]
+        services = [name for name in self.names() if name not in NATS_NAMES]
+        asked = [*map(self._is_ready, GATEWAYS), *map(self._has_stores, NATS_NAMES), *map(self._listens, services)]
         return all(await asyncio.gather(*asked))
 
     async def _is_ready(self, gateway: str) -> bool:
         report = await self._get(f"{self.http_of(gateway)}/ready")
         services = report.get("services", {})
         return bool(services) and set(services.values()) == {"ready"} and report["workers_ready"] == len(WORKERS)
+
+    async def _listens(self, name: str) -> bool:
+        """Whether a service takes connections, which it does once it can answer."""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LISTENING_SECONDS):
+                address = self.network.address(host_of(name))
+                _reader, writer = await asyncio.open_connection(address, PORTS[kind_of(name)])
+            writer.transport.abort()
+            return True
+        return False
 
     async def _has_stores(self, nats: str) -> bool:
         """Whether a server has all of its streams."""

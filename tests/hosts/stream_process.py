@@ -28,9 +28,13 @@ class StreamProcess:
         """Waits until the answers of a quiet platform are known. Raises TimeoutError."""
         await self._until("begun", seconds)
 
+    def stop(self) -> None:
+        """Begins no stream any more; those that run are not touched."""
+        (self._folder / "stop").touch()
+
     async def end(self, seconds: float) -> dict[str, Any]:
         """Lets the last streams end. Returns how many came to which end, and what was wrong. Raises TimeoutError."""
-        (self._folder / "stop").touch()
+        self.stop()
         await self._until("results.json", seconds)
         self._process.wait(10)
         found: dict[str, Any] = json.loads((self._folder / "results.json").read_text())

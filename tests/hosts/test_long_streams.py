@@ -1,9 +1,10 @@
-"""Streams of ten minutes go through restarts of everything that is no gateway, each within its grace."""
+"""Streams of minutes go through restarts of everything that is no gateway, each within its grace."""
 
 import asyncio
 import json
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +15,84 @@ from tests.hosts.host_platform import GATEWAYS, WORKERS, HostPlatform, on_hosts
 from tests.hosts.network.host_network import CLIENTS
 from tests.hosts.stream_process import StreamProcess
 
-COUNT, TOKENS, STEP_SECONDS = 64, 1200, 0.5
-GRACE_SECONDS, DRAIN_SECONDS = 30.0, 25.0
-QUIET_SECONDS, WHOLE_SECONDS, END_SECONDS = 180.0, 60.0, 400.0
-LAST_SECONDS = 60.0
-"""Time before the streams end from which on nothing is restarted any more."""
+TOKENS = 1200
+GRACE_SECONDS = 30.0
+QUIET_SECONDS, WHOLE_SECONDS, END_SECONDS = 180.0, 120.0, 900.0
 KINDS = ("worker", "scheduler", "tokenizer", "cache", "nats")
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """Streams, and what is restarted meanwhile."""
+
+    count: int
+    step_seconds: float
+    drain_seconds: float
+    rounds: int = 1
+    kinds: tuple[str, ...] = KINDS
+
+
+LONG = Restarts(count=64, step_seconds=0.5, drain_seconds=25.0)
+"""Streams of ten minutes."""
+OFTEN = Restarts(count=6, step_seconds=0.1, drain_seconds=1.0, rounds=5, kinds=("worker",))
+"""Streams of two minutes that lose their worker more than five times."""
 
 
 @pytest.mark.timeout(1800)
 def test_streams_of_ten_minutes_outlive_all_but_their_gateways(tmp_path: Path, root: Path) -> None:
-    found = asyncio.run(roll_under_streams(tmp_path / "streams"))
-    with (root / "build/hosts/long.jsonl").open("a") as rows:
-        rows.write(json.dumps(found) + "\n")
+    found = play(LONG, tmp_path, root)
     assert found["faults"] == []
-    assert found["counts"] == {"same": COUNT}
-    assert found["seconds"] > TOKENS * STEP_SECONDS
+    assert found["counts"] == {"same": LONG.count}
+    assert found["seconds"] > TOKENS * LONG.step_seconds
     assert max(found["stops"].values()) < GRACE_SECONDS
 
 
-async def roll_under_streams(folder: Path) -> dict[str, Any]:
+@pytest.mark.timeout(900)
+@pytest.mark.xfail(reason="a sequence ends with its fifth move (max_attempts), however far it came between them")
+def test_a_stream_outlives_any_number_of_workers(tmp_path: Path, root: Path) -> None:
+    found = play(OFTEN, tmp_path, root)
+    assert found["faults"] == []
+    assert found["counts"] == {"same": OFTEN.count}
+
+
+def play(restarts: Restarts, folder: Path, root: Path) -> dict[str, Any]:
+    found = asyncio.run(restart_under_streams(restarts, folder / "streams"))
+    with (root / "build/hosts/long.jsonl").open("a") as rows:
+        rows.write(json.dumps(found) + "\n")
+    return found
+
+
+async def restart_under_streams(restarts: Restarts, folder: Path) -> dict[str, Any]:
     """Restarts one process after the other while the streams run. Returns what came of them."""
     # The usual deadline of a request is ten minutes.
     variables = (("HEADRACE_GATEWAY_DEFAULT_TIMEOUT_SECONDS", "1800"),)
-    async with on_hosts(FleetOptions(drain_seconds=DRAIN_SECONDS, variables=variables)) as platform:
-        addresses = [platform.network.address(host) for host in map(host_of, GATEWAYS)]
-        streams = StreamProcess(folder, platform.network[CLIENTS], addresses, COUNT, TOKENS)
+    async with on_hosts(FleetOptions(drain_seconds=restarts.drain_seconds, variables=variables)) as platform:
+        addresses = [platform.network.address(host_of(name)) for name in GATEWAYS]
+        streams = StreamProcess(folder, platform.network[CLIENTS], addresses, restarts.count, TOKENS)
         try:
             await streams.begun(QUIET_SECONDS)
             for worker in WORKERS:
-                arm(platform, worker, "engine.step", f"sleep {STEP_SECONDS}")
+                arm(platform, worker, "engine.step", f"sleep {restarts.step_seconds}")
             began = time.monotonic()
-            stops = await _roll(platform, began + TOKENS * STEP_SECONDS - LAST_SECONDS)
+            streams.stop()
+            stops = await _restart_each(platform, restarts)
+            rolled = time.monotonic() - began
             found = await streams.end(END_SECONDS)
-            return found | {"stops": stops, "seconds": time.monotonic() - began}
+            return found | {"stops": stops, "rolled": rolled, "seconds": time.monotonic() - began}
         finally:
             streams.close()
 
 
-async def _roll(platform: HostPlatform, until: float) -> dict[str, float]:
-    """Restarts what is no gateway, round after round. Returns the longest time that each took to stop."""
-    names = sorted((name for name in platform.names() if name not in GATEWAYS), key=lambda n: KINDS.index(kind_of(n)))
+async def _restart_each(platform: HostPlatform, restarts: Restarts) -> dict[str, float]:
+    """Returns the longest time that each process took to stop."""
+    names = [name for kind in restarts.kinds for name in platform.names() if kind_of(name) == kind]
     stops: dict[str, float] = {}
-    while True:
-        for name in names:
-            if time.monotonic() > until:
-                return stops
-            asked = time.monotonic()
-            platform.hold([name])
-            platform.send(name, signal.SIGTERM)
-            await platform.ended([name], GRACE_SECONDS)
-            stops[name] = max(stops.get(name, 0.0), time.monotonic() - asked)
-            platform.release([name])
-            assert await platform.wait_until_whole(WHOLE_SECONDS), f"not whole after {name} was restarted"
+    for name in names * restarts.rounds:
+        asked = time.monotonic()
+        platform.hold([name])
+        platform.send(name, signal.SIGTERM)
+        await platform.ended([name], GRACE_SECONDS)
+        stops[name] = max(stops.get(name, 0.0), time.monotonic() - asked)
+        platform.release([name])
+        assert await platform.wait_until_whole(WHOLE_SECONDS), f"not whole after {name} was restarted"
+    return stops

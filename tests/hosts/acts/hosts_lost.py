@@ -37,6 +37,19 @@ def host_dies(host: str) -> Act:
     return act
 
 
+async def all_die(scene: Scene) -> None:
+    """Ends every host at once, as where power fails, and starts all again."""
+    platform = hosts_in(scene)
+    scene.mark()
+    for host in PLACES:
+        platform.die(host)
+    await scene.pause(AWAY_SECONDS)
+    for host in PLACES:
+        await platform.boot(host)
+    await wait_until_whole(scene)
+    scene.mark()
+
+
 def cut(host: str, *ways: Callable[[HostPlatform, str], None]) -> Act:
     """Cuts the link of a host in some directions, for longer than any silence after which it is to be given up."""
 
@@ -112,6 +125,7 @@ SILENT = Promise(stall=3.0)
 ROLLING = Promise(recovery=None, stall=3.0)
 """Promise for one restart after the other: how soon each lets new requests through is seen at each kind alone."""
 DEATHS = [Fault(f"host {host} dies", HOSTS, host_dies(host), SILENT) for host in PLACES]
+POWER = [Fault("all hosts die at once", HOSTS, all_die, Promise(failures=True, recovery=None))]
 CUTS = [
     Fault(f"host {host} {what}", HOSTS, cut(host, *ways), SILENT)
     for host in PLACES
@@ -123,4 +137,4 @@ CUTS = [
 ]
 DRAINS = [Fault("every host is drained, one after the other", HOSTS, drain_each, ROLLING)]
 CLOCKS = [Fault(f"clock of host {host} an hour ahead", HOSTS, set_clock_ahead(host), SILENT) for host in PLACES]
-FAULTS = [*DEATHS, *CUTS, *DRAINS, *CLOCKS]
+FAULTS = [*DEATHS, *POWER, *CUTS, *DRAINS, *CLOCKS]

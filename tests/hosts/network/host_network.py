@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 
 from tests.hosts.network import slow_link
@@ -76,6 +77,12 @@ class HostNetwork:
     def cut_from(self, host: str) -> None:
         """Delivers nothing that a host sends."""
         self._drop("-s", self.address(host))
+
+    def part(self, these: Iterable[str], those: Iterable[str]) -> None:
+        """Delivers nothing between hosts of two groups. Clients, and others, still reach both."""
+        for one, other in product(these, those):
+            self._drop("-s", self.address(one), "-d", self.address(other))
+            self._drop("-s", self.address(other), "-d", self.address(one))
 
     def lose(self, share: float) -> None:
         """Loses that share of all packets."""
