@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.platforms import arm
+from tests.faults.platforms import POLL_SECONDS, arm, read_metrics
 from tests.hosts.fleet_plan import FleetOptions, host_of, kind_of
 from tests.hosts.host_platform import GATEWAYS, WORKERS, HostPlatform, on_hosts
 from tests.hosts.network.host_network import CLIENTS
@@ -74,6 +74,7 @@ async def restart_under_streams(restarts: Restarts, folder: Path) -> dict[str, A
             for worker in WORKERS:
                 arm(platform, worker, "engine.step", f"sleep {restarts.step_seconds}")
             began = time.monotonic()
+            await _open(platform, restarts.count)
             streams.stop()
             stops = await _restart_each(platform, restarts)
             rolled = time.monotonic() - began
@@ -81,6 +82,14 @@ async def restart_under_streams(restarts: Restarts, folder: Path) -> dict[str, A
             return found | {"stops": stops, "rolled": rolled, "seconds": time.monotonic() - began}
         finally:
             streams.close()
+
+
+async def _open(platform: HostPlatform, count: int) -> None:
+    """Waits until all streams are running. Raises TimeoutError."""
+    urls = platform.balancer.urls.values()
+    async with asyncio.timeout(QUIET_SECONDS):
+        while sum([(await read_metrics(url))["requests_open"] for url in urls]) < count:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _restart_each(platform: HostPlatform, restarts: Restarts) -> dict[str, float]:
