@@ -156,12 +156,13 @@ async def _body(reader: asyncio.StreamReader, chunked: bool) -> AsyncIterator[by
 async def _read_events(parts: AsyncIterator[bytes], answer: Answer) -> None:
     rest, done = b"", False
     async for part in parts:
-        *events, rest = (rest + part).split(b"\n\n")
-        for event in events:
-            if event == b"data: [DONE]":
+        # An event may have further lines, such as its id.
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line == b"data: [DONE]":
                 done = True
-            elif event.startswith(b"data: "):
-                _note_event(json.loads(event[6:]), answer)
+            elif line.startswith(b"data: "):
+                _note_event(json.loads(line[6:]), answer)
     if not done:
         raise EOFError("the stream ended without saying so")
 

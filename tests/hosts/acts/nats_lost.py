@@ -38,6 +38,11 @@ async def lose_follower(scene: Scene) -> None:
     await lose(scene, [scene.chance.choice([name for name in NATS_NAMES if name != leader])], AWAY_SECONDS)
 
 
+async def lose_two(scene: Scene) -> None:
+    """Leaves one server, which has no majority: news pass, and nothing is kept."""
+    await lose(scene, NATS_NAMES[1:], ALL_AWAY_SECONDS)
+
+
 async def lose_all(scene: Scene) -> None:
     await lose(scene, NATS_NAMES, ALL_AWAY_SECONDS)
 
@@ -49,6 +54,7 @@ async def empty_all(scene: Scene) -> None:
 FAULTS = [
     Fault("NATS: the leading server killed", HOSTS, lose_leader, Promise(stall=1.0)),
     Fault("NATS: another server killed", HOSTS, lose_follower, Promise(stall=1.0)),
+    Fault("NATS: two servers away for 10 s", HOSTS, lose_two, Promise(stall=1.0)),
     Fault("NATS: all servers away for 10 s", HOSTS, lose_all, Promise(stall=1.0)),
     Fault("NATS: all servers restarted empty", HOSTS, empty_all, Promise(stall=1.0)),
 ]
