@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FORMER = os.environ.get("HEADRACE_HOSTS_OLD", "HEAD~50")
-"""Commit that a platform is upgraded from: some two days of work before this one."""
+FORMER = os.environ.get("HEADRACE_HOSTS_OLD", "4f41b57e04eea41bbf2024cf300107185ee5afac")
+"""Commit that a platform is upgraded from: of 2026-11-26, two days of work before there were hosts. A newer one may be
+named as soon as it differs enough."""
 KERNELS = Path("libs/headrace/engine/kernels")
 SETTINGS = Path("libs/headrace/lifecycle/settings.py")
 NEW_SETTINGS = ("nats_replicas",)
