@@ -72,7 +72,8 @@ class Streams:
         return (self._folder / "stop").exists()
 
     def _go_on(self) -> None:
-        while not self._is_stopped():
+        """Asks until stopped, once at least."""
+        while True:
             number = next(self._numbers)
             prompt = PROMPTS[number % len(PROMPTS)]
             addresses = self.addresses
@@ -84,6 +85,8 @@ class Streams:
                 self._note("failed", f"{address} at {began:%H:%M:%S.%f}: {error!r}")
             else:
                 self._note("same", "") if text == self._expected[prompt] else self._note("changed", text)
+            if self._is_stopped():
+                return
 
     def _note(self, result: str, fault: str) -> None:
         self.results[result] += 1
