@@ -25,7 +25,8 @@ CLIENT_COUNT = 8
 STEP_SECONDS = 0.02
 """Added to each step of a worker, so that streams last, and the machine has time for everything else."""
 PAUSE_INTERVAL = 0.02
-MAX_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 0.25
+"""Longest pause of this process with which times are judged: a request passes eight more that may pause as well."""
 TIMES = ("recovery >", "stall >")
 """Beginnings of broken promises that are about time."""
 LATE_SECONDS = 3.0

@@ -8,31 +8,18 @@ from pathlib import Path
 from typing import Any
 
 ROWS = Path("build/hosts/rows.jsonl")
-COLUMNS = (
-    "fault",
-    "runs",
-    "requests",
-    "failed",
-    "changed",
-    "hung",
-    "cut",
-    "quiet runs",
-    "stall s",
-    "recovery s",
-    "broken",
-)
+COLUMNS = ("fault", "runs", "requests", "failed", "changed", "hung", "cut", "stall s", "recovery s", "busy", "broken")
 
 
 def row_of(fault: str, runs: list[dict[str, Any]]) -> list[str]:
-    """Sums of the counts of all runs, and the longest times of those in which the machine had time."""
+    """Sums of the counts of all runs, and the times of the run in which each was shortest and longest."""
     counts = [sum(run[name] for run in runs) for name in ("requests", "failed", "unequal", "hung", "cut")]
-    quiet = [run for run in runs if not run.get("is_busy")]
-    times = [max((max(run["stalls"], default=0.0) for run in quiet), default=None)]
-    times += [max((run["recovery"] for run in quiet), default=None)]
+    stalls = [max(run["stalls"], default=0.0) for run in runs]
+    recoveries = [run["recovery"] for run in runs]
+    spans = [f"{min(times):.1f} to {max(times):.1f}" for times in (stalls, recoveries)]
     broken = [", ".join(run["broken"]) for run in runs if run["broken"]]
     said = f"{len(broken)}: {broken[0]}" if broken else "none"
-    told = ("-" if seconds is None else f"{seconds:.1f}" for seconds in times)
-    return [fault, str(len(runs)), *map(str, counts), str(len(quiet)), *told, said]
+    return [fault, str(len(runs)), *map(str, counts), *spans, str(sum(run["is_busy"] for run in runs)), said]
 
 
 def to_table(rows: Iterable[dict[str, Any]]) -> str:
