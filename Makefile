@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api images test-deploy test-images test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-deploy   the Helm chart: rendered with random values, and validated against seven versions of Kubernetes"
 	@echo "make images        the images of the five services, with docker, podman or buildah"
 	@echo "make test-images   builds them without a registry of images and runs the chart in them, as root on Debian"
+	@echo "make test-hosts    a platform on four hosts under faults of hosts and of their network, in an hour, as root on Linux"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
 	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test-emulated has a part"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
@@ -98,6 +99,11 @@ images:
 test-images: $(DEPLOY_TOOLS)/.ready
 	@$(BIN)/python -m tests.images.build_offline build/images
 	@HEADRACE_IMAGES=1 HEADRACE_DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) $(BIN)/python -m pytest tests/images
+
+# A platform on four hosts, which are namespaces of this machine. Counts and times are added to build/hosts/rows.jsonl;
+# `python -m tests.hosts.host_table` shows them. ONLY="cut" runs those of that name.
+test-hosts: .venv/.dev
+	@HEADRACE_HOSTS=1 $(BIN)/python -m pytest tests/hosts $(if $(ONLY),-k "$(ONLY)")
 
 # Tests that start no process and take no second: those to run after every change. tests/fast.py says which.
 test-fast: .venv/.dev

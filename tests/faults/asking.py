@@ -3,8 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -65,6 +66,10 @@ class Answer:
         return self.end - self.start
 
 
+Asker = Callable[[Question], Awaitable[Answer]]
+"""Asks one question and returns what came of it."""
+
+
 class Refused(Exception):
     """The platform answered with an error."""
 
@@ -73,9 +78,17 @@ class Refused(Exception):
         self.code, self.message = code, message
 
 
-async def ask(url: str, question: Question, deadline: float = DEADLINE_SECONDS) -> Answer:
-    """Sends the question to the platform at `url` and reads to the end. Ends SLACK_SECONDS after `deadline` itself."""
-    answer = Answer(question, time.monotonic())
+def asker(url: str) -> Asker:
+    """Returns what asks the platform at `url`."""
+    return partial(ask, url)
+
+
+async def ask(url: str, question: Question, deadline: float = DEADLINE_SECONDS, answer: Answer | None = None) -> Answer:
+    """Sends the question to the platform at `url` and reads to the end. Ends SLACK_SECONDS after `deadline` itself.
+
+    `answer`: where to note it, for a caller that may give up in the middle.
+    """
+    answer = answer or Answer(question, time.monotonic())
     try:
         async with asyncio.timeout(deadline + SLACK_SECONDS):
             await _converse(url, question, deadline, answer)
@@ -143,12 +156,13 @@ async def _body(reader: asyncio.StreamReader, chunked: bool) -> AsyncIterator[by
 async def _read_events(parts: AsyncIterator[bytes], answer: Answer) -> None:
     rest, done = b"", False
     async for part in parts:
-        *events, rest = (rest + part).split(b"\n\n")
-        for event in events:
-            if event == b"data: [DONE]":
+        # An event may have further lines, such as its id.
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line == b"data: [DONE]":
                 done = True
-            elif event.startswith(b"data: "):
-                _note_event(json.loads(event.partition(b"\n")[0][6:]), answer)
+            elif line.startswith(b"data: "):
+                _note_event(json.loads(line[6:]), answer)
     if not done:
         raise EOFError("the stream ended without saying so")
 

@@ -87,10 +87,10 @@ def disarm(platform: Platform) -> None:
         path.unlink(missing_ok=True)
 
 
-async def read_metrics(platform: Platform) -> dict[str, float]:
-    """The sum over all labels of every metric."""
+async def read_metrics(http: str) -> dict[str, float]:
+    """The sum over all labels of every metric of the gateway at a URL."""
     async with httpx2.AsyncClient(timeout=5) as client:
-        text = (await client.get(f"{platform.http}/metrics")).text
+        text = (await client.get(f"{http}/metrics")).text
     totals: dict[str, float] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -100,7 +100,7 @@ async def read_metrics(platform: Platform) -> dict[str, float]:
     return totals
 
 
-async def what_is_held(platform: Platform, tasks: float, seconds: float = LEAK_SECONDS) -> dict[str, float]:
+async def what_is_held(http: str, tasks: float, seconds: float = LEAK_SECONDS) -> dict[str, float]:
     """Waits at most `seconds` until nothing is held any more; returns the metrics that are still not zero.
 
     `tasks` is how many the gateway had before the first request.
@@ -110,7 +110,7 @@ async def what_is_held(platform: Platform, tasks: float, seconds: float = LEAK_S
         async with asyncio.timeout(seconds):
             while held:
                 with contextlib.suppress(httpx2.HTTPError, OSError):
-                    metrics = await read_metrics(platform)
+                    metrics = await read_metrics(http)
                     held = {name: metrics[name] for name in HELD if metrics.get(name)}
                     more = metrics["event_loop_tasks"] - tasks
                     held |= {"tasks": more} if more > SPARE_TASKS else {}
@@ -126,8 +126,8 @@ async def wait_until_whole(platform: Platform, worker_count: int, seconds: float
                 with contextlib.suppress(httpx2.HTTPError, OSError):
                     response = await client.get(f"{platform.http}/ready")
                     body = response.json()
-                    nats = body["services"]["nats"] == "ready"
-                    ready = response.status_code == 200 and nats and body["workers_ready"] >= worker_count
+                    services = set(body["services"].values()) == {"ready"}
+                    ready = response.status_code == 200 and services and body["workers_ready"] >= worker_count
                     if ready and _all_run(platform):
                         return True
                 await asyncio.sleep(POLL_SECONDS)

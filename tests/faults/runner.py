@@ -9,7 +9,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import groupby
 
-from tests.faults.asking import Answer, Question
+from tests.faults.asking import Answer, Question, asker
 from tests.faults.fault import Fault, Scene
 from tests.faults.linked_platform import linked
 from tests.faults.observation import Observation, observe, recovery
@@ -41,16 +41,16 @@ class Stage:
         """Acts one fault out and says what came of it."""
         started = time.monotonic()
         questions = await self._prepare(fault.pool)
-        before = await read_metrics(self._platform)
+        before = await read_metrics(self._platform.http)
         scene = Scene(self._platform, random.Random(f"{self._seed} {fault.name}"))
         answers, probes, complaints = await self._play(fault, scene, questions)
-        leaked = await what_is_held(self._platform, before["event_loop_tasks"])
+        leaked = await what_is_held(self._platform.http, before["event_loop_tasks"])
         if not await wait_until_whole(self._platform, self._shape.worker_count):
             complaints.append("not whole again after 30 s")
         seen = observe(fault.name, answers, probes, self._undisturbed, scene.marks)
         seen.leaked, seen.complaints, seen.folder = leaked, complaints, self._platform.folder
         with contextlib.suppress(OSError):
-            after = await read_metrics(self._platform)
+            after = await read_metrics(self._platform.http)
             counted, counted_before = (metrics.get("resubmissions_total", 0.0) for metrics in (after, before))
             # A gateway that was started again counts from zero.
             seen.resubmissions = int(counted - counted_before if counted >= counted_before else counted)
@@ -63,7 +63,7 @@ class Stage:
         makers = POOLS.get(name) or (EVERYTHING if self._shape.has_encoder else TEXT)
         questions = pool(makers, self._seed, POOL_SIZE)
         unknown = [question for question in [*questions, *PROBES] if question.key not in self._undisturbed]
-        self._undisturbed |= await ask_undisturbed(self._platform.http, unknown)
+        self._undisturbed |= await ask_undisturbed(asker(self._platform.http), unknown)
         return questions
 
     async def _play(
@@ -71,8 +71,8 @@ class Stage:
     ) -> tuple[list[Answer], list[Answer], list[str]]:
         """Traffic, the fault, and traffic again. Answers, probes and what went wrong with the fault itself."""
         complaints = []
-        prober = Prober(self._platform.http, PROBES)
-        traffic = Traffic(self._platform.http, questions, fault.clients, scene.chance)
+        prober = Prober(asker(self._platform.http), PROBES)
+        traffic = Traffic(asker(self._platform.http), questions, fault.clients, scene.chance)
         traffic.start()
         prober.start()
         await asyncio.sleep(WARM_UP_SECONDS)

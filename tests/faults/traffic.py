@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
 
-from tests.faults.asking import BROKEN, Answer, Question, ask
+from tests.faults.asking import BROKEN, Answer, Asker, Question
 
 PROBE_INTERVAL = 0.1
 PAUSE_AFTER_FAILURE = 0.05
@@ -16,9 +16,9 @@ UNDISTURBED_AT_ONCE = 4
 class Traffic:
     """Asks questions from several clients at once until stopped. Whoever sends them waits for every end."""
 
-    def __init__(self, url: str, questions: Sequence[Question], clients: int, chance: random.Random) -> None:
+    def __init__(self, ask: Asker, questions: Sequence[Question], clients: int, chance: random.Random) -> None:
         self.answers: list[Answer] = []
-        self._url, self._questions, self._chance = url, questions, chance
+        self._send, self._questions, self._chance = ask, questions, chance
         self._client_count = clients
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -34,7 +34,7 @@ class Traffic:
 
     async def _ask(self) -> None:
         while not self._stopping:
-            answer = await ask(self._url, self._chance.choice(self._questions))
+            answer = await self._send(self._chance.choice(self._questions))
             self.answers.append(answer)
             if answer.outcome == BROKEN:
                 await asyncio.sleep(PAUSE_AFTER_FAILURE)
@@ -43,9 +43,9 @@ class Traffic:
 class Prober:
     """Begins the next of a few small requests every PROBE_INTERVAL seconds, whether or not the last one has ended."""
 
-    def __init__(self, url: str, questions: Sequence[Question]) -> None:
+    def __init__(self, ask: Asker, questions: Sequence[Question]) -> None:
         self.answers: list[Answer] = []
-        self._url, self._questions = url, cycle(questions)
+        self._send, self._questions = ask, cycle(questions)
         self._open: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
 
@@ -73,17 +73,17 @@ class Prober:
             await asyncio.sleep(PROBE_INTERVAL)
 
     async def _ask_once(self) -> None:
-        self.answers.append(await ask(self._url, next(self._questions)))
+        self.answers.append(await self._send(next(self._questions)))
 
 
-async def ask_undisturbed(url: str, questions: Sequence[Question]) -> dict[str, Answer]:
+async def ask_undisturbed(ask: Asker, questions: Sequence[Question]) -> dict[str, Answer]:
     """The right answer to each question, by its key, from a platform that nobody disturbs. Raises AssertionError."""
     found: dict[str, Answer] = {}
     queue = iter(questions)
 
     async def client() -> None:
         for question in queue:
-            answer = await ask(url, question)
+            answer = await ask(question)
             assert answer.outcome == "ok", f"{question.name} fails undisturbed: {answer.outcome} {answer.message}"
             found[question.key] = answer
 

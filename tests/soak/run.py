@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.faults.asking import Answer, request_bytes
+from tests.faults.asking import Answer, asker, request_bytes
 from tests.faults.platforms import Platform, Shape, read_metrics, up, wait_until_whole, what_is_held
 from tests.faults.questions import EVERYTHING, long_prompt, pool, remembered, short_output, stream
 from tests.faults.shapes import encoder
@@ -51,16 +51,16 @@ async def soak(seconds: float, warm_seconds: float, sample_seconds: float, seed:
     seen = Soak()
     async with up(SHAPE) as platform:
         assert await wait_until_whole(platform, SHAPE.worker_count, START_SECONDS)
-        tasks = (await read_metrics(platform))["event_loop_tasks"]
+        tasks = (await read_metrics(platform.http))["event_loop_tasks"]
         await _soak_for(platform, warm_seconds, random.Random(seed), seen=None)
-        await what_is_held(platform, tasks)
+        await what_is_held(platform.http, tasks)
         seen.before = footprints(platform)
         start = time.monotonic()
         chance = random.Random(seed + 1)
         while time.monotonic() - start < seconds:
             await _soak_for(platform, min(sample_seconds, seconds), chance, seen)
         seen.seconds = time.monotonic() - start
-        seen.held = await what_is_held(platform, tasks)
+        seen.held = await what_is_held(platform.http, tasks)
         seen.after = footprints(platform)
     return seen
 
@@ -69,7 +69,7 @@ async def _soak_for(platform: Platform, seconds: float, chance: random.Random, s
     """Traffic of all kinds, with a sample at its end."""
     makers = [*EVERYTHING, long_prompt, short_output, remembered]
     questions = pool(makers, chance.randrange(1 << 30), 10 * len(makers))
-    traffic = Traffic(platform.http, questions, CLIENTS, chance)
+    traffic = Traffic(asker(platform.http), questions, CLIENTS, chance)
     rude = asyncio.create_task(_be_rude(platform, chance))
     traffic.start()
     try:

@@ -53,7 +53,8 @@ class NatsBus:
     def __init__(
         self, url: str, publisher_id: str, login: Login | None = None, token: str = "", replicas: int = 1
     ) -> None:
-        """`login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead.
+        """`url`: of one server, or of several, separated by commas, of which one is tried after the other.
+        `login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead.
         `replicas`: servers of a cluster that keep each bucket at least."""
         self._url = url
         self._replicas = replicas
@@ -197,7 +198,7 @@ class NatsBus:
         while not self.connected:
             try:
                 await self._client.connect(
-                    self._url,
+                    self._url.split(","),
                     name=self._numbering.publisher_id,
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_WAIT,

@@ -24,7 +24,8 @@ class ServiceSettings(Settings):
     advertise_address: str = ""
     """Address at which others reach it. Empty means the one it listens on."""
     nats_url: str = "nats://127.0.0.1:4222"
-    """URL of NATS. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
+    """URL of NATS, or those of several servers of a cluster, separated by commas: any of them is enough. With a secret,
+    as in nats://TOKEN@host:4222, it belongs into the environment."""
     nats_replicas: int = Field(default=1, ge=1, le=5)
     """Servers of NATS that keep the registry, leases and budgets each: 3 in a cluster of three, of which any one may
     then be lost."""

@@ -145,6 +145,13 @@ async def test_the_leading_server_of_three_may_be_lost(cluster: Cluster) -> None
     await bus.close()
 
 
+async def test_a_server_that_is_away_is_passed_over(cluster: Cluster) -> None:
+    """As when a service starts while the first server of its setting is lost: no server has told it of others."""
+    await cluster.kill(0)
+    bus = await connect(",".join(cluster.url(number) for number in range(SIZE)), SIZE)
+    await bus.close()
+
+
 async def test_a_bucket_of_one_server_is_given_to_more(cluster: Cluster) -> None:
     """As when a platform gets a cluster; a service that asks for fewer takes none away."""
     for replicas, kept in ((1, 1), (SIZE, SIZE), (1, SIZE)):

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from headrace.errors import ConfigError
-from headrace.security.certificates.role import CLIENTS, SERVERS, name_of
+from headrace.security.certificates.role import CALLERS, SERVERS, name_of
 
 AUTHORITY_DAYS = 3650
 CLOCK_SKEW = datetime.timedelta(minutes=5)
@@ -115,7 +115,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 def _purposes(role: str) -> list[x509.ObjectIdentifier]:
     server = [ExtendedKeyUsageOID.SERVER_AUTH] if role in SERVERS else []
-    return [*server, *([ExtendedKeyUsageOID.CLIENT_AUTH] if role in CLIENTS else [])]
+    return [*server, *([ExtendedKeyUsageOID.CLIENT_AUTH] if role in CALLERS else [])]
 
 
 def _key_usage(signs_certificates: bool) -> x509.KeyUsage:

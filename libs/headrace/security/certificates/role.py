@@ -14,6 +14,8 @@ SERVERS = frozenset(ROLES) - {OPERATOR}
 """Roles that are called."""
 CLIENTS = frozenset(ROLES) - {NATS}
 """Roles that call others."""
+CALLERS = CLIENTS | {NATS}
+"""Roles that show a certificate where they connect: those, and servers of NATS to others of their cluster."""
 DOMAIN = "headrace.internal"
 
 

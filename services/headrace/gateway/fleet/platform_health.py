@@ -1,4 +1,4 @@
-"""Health of the platform: it can answer while every service and at least one worker is up."""
+"""Health of the platform: it can answer while a tokenizer and a worker are up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,6 +7,9 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.model_memory import BusLink
 
 INTERVAL = 0.5
+NEEDED = frozenset({"tokenizer"})
+"""Services without which nothing is answered. Without a scheduler the gateway places requests itself, and without a
+cache all is computed: a load balancer that took it out then would turn a loss of speed into an outage."""
 Question = Callable[[], Awaitable[bool]]
 """Asks one process whether it serves. Answers within its own deadline and never raises."""
 
@@ -24,7 +27,8 @@ class PlatformHealth:
 
     @property
     def ready(self) -> bool:
-        return all(self._serving.values()) and self._fleet.attached_count > 0 and not self.stopping
+        is_served = all(serving for name, serving in self._serving.items() if name in NEEDED)
+        return is_served and self._fleet.attached_count > 0 and not self.stopping
 
     def report(self) -> dict[str, object]:
         """Reports, in readable form, which parts are up and which are not."""

@@ -11,7 +11,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from headrace.errors import ConfigError, InvalidRequest
 from headrace.security.certificates.certificate_folder import CertificateFolder
-from headrace.security.certificates.role import CLIENTS, ROLES, SERVERS, name_of
+from headrace.security.certificates.role import CALLERS, CLIENTS, ROLES, SERVERS, name_of
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_only_who_calls_may_be_a_client_and_only_who_is_called_a_server(made: Ce
         extensions = x509.load_pem_x509_certificate(identity.certificate).extensions
         purposes = set(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
         assert (ExtendedKeyUsageOID.SERVER_AUTH in purposes) == (identity.role in SERVERS)
-        assert (ExtendedKeyUsageOID.CLIENT_AUTH in purposes) == (identity.role in CLIENTS)
+        assert (ExtendedKeyUsageOID.CLIENT_AUTH in purposes) == (identity.role in CALLERS)
 
 
 def test_keys_are_for_their_user_only(made: CertificateFolder) -> None:

@@ -1,0 +1,108 @@
+"""Clients of a platform with several gateways: in front of them, what a load balancer does."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+
+import httpx2
+from tests.faults.asking import BROKEN, OK, Answer, Question, ask
+
+INTERVAL = 0.25
+"""Seconds between two looks at a gateway."""
+SILENCE_SECONDS = 1.0
+FAILURES = 2
+"""Looks without an answer after which a gateway is given up, with all that it was asked."""
+CUT = "cut"
+"""Outcome of an answer that had begun when its gateway was given up."""
+UNAVAILABLE = ("502", "503", "504")
+
+
+class Balancer:
+    """Spreads requests over the gateways that are ready, and asks another where one fails before it says anything."""
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        """`urls`: by the names of the gateways."""
+        self.urls = urls
+        self.cut: list[tuple[str, Answer]] = []
+        """Gateways that were given up, or broke off, in the middle of an answer."""
+        self.retried = 0
+        self._silent = dict.fromkeys(urls, 0)
+        self._ready = set(urls)
+        self._open: dict[str, set[asyncio.Task[Answer]]] = {name: set() for name in urls}
+        self._turns = itertools.count()
+        self._looking: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._looking = [asyncio.create_task(self._look(name), name=f"look-{name}") for name in self.urls]
+
+    async def stop(self) -> None:
+        for task in self._looking:
+            task.cancel()
+        await asyncio.gather(*self._looking, return_exceptions=True)
+
+    async def ask(self, question: Question) -> Answer:
+        """Asks one gateway, and then the others where that may change the outcome."""
+        began = time.monotonic()
+        left = self._in_turn()
+        while True:
+            name = left.pop(0)
+            answer = await self._ask(name, question)
+            has_begun = any(choice.token_ids or choice.text for choice in answer.choices.values())
+            if answer.outcome in (BROKEN, CUT) and has_begun:
+                answer.outcome = CUT
+                self.cut.append((name, answer))
+            if has_begun or not left or not _may_be_retried(answer):
+                answer.start = began
+                return answer
+            self.retried += 1
+
+    def _in_turn(self) -> list[str]:
+        """Names of the gateways, first those that are ready."""
+        names = list(self.urls)
+        start = next(self._turns) % len(names)
+        turned = names[start:] + names[:start]
+        return sorted(turned, key=lambda name: name not in self._ready)
+
+    async def _ask(self, name: str, question: Question) -> Answer:
+        answer = Answer(question, time.monotonic())
+        task = asyncio.create_task(ask(self.urls[name], question, answer=answer))
+        self._open[name].add(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+            self._open[name].discard(task)
+        if task.cancelled():
+            answer.outcome, answer.end = CUT, time.monotonic()
+        return answer
+
+    async def _look(self, name: str) -> None:
+        async with httpx2.AsyncClient(timeout=SILENCE_SECONDS) as client:
+            while True:
+                await self._look_once(client, name)
+                await asyncio.sleep(INTERVAL)
+
+    async def _look_once(self, client: httpx2.AsyncClient, name: str) -> None:
+        is_ready = False
+        try:
+            is_ready = (await client.get(f"{self.urls[name]}/ready")).status_code == 200
+        except httpx2.TimeoutException:
+            self._silent[name] += 1
+            if self._silent[name] < FAILURES:
+                return
+            for task in self._open[name]:
+                task.cancel()
+        except (httpx2.HTTPError, OSError):
+            # Refused: a gateway that ends takes no more, and answers what it has.
+            self._silent[name] = 0
+        else:
+            self._silent[name] = 0
+        if is_ready:
+            self._ready.add(name)
+        else:
+            self._ready.discard(name)
+
+
+def _may_be_retried(answer: Answer) -> bool:
+    return answer.outcome != OK and (answer.outcome in (BROKEN, CUT) or answer.outcome.startswith(UNAVAILABLE))
