@@ -15,6 +15,8 @@ from headrace.gateway.text.vocabularies import Vocabularies
 from headrace.service_clients.tokenizer import TokenizerClient
 
 TOKENIZER_RETRY_PAUSE = 0.1
+PATIENCE_SECONDS = 15.0
+"""Seconds without any tokenizer after which a request is refused: another gateway may reach one."""
 _CONVERSATION_FIELDS = ("messages", "prompt")
 """Names that the tokenizer has for a conversation and its text."""
 T = TypeVar("T")
@@ -52,11 +54,15 @@ class PromptEncoder:
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-    """Retries a call while the other side is being replaced. Raises DeadlineExceeded if it is not back in time."""
+    """Retries a call while the other side is being replaced. Raises DeadlineExceeded, or Unavailable, if it is not back
+    in time."""
+    patience = Deadline.after(PATIENCE_SECONDS)
     while True:
         try:
             return await call()
-        except Unavailable:
+        except Unavailable as error:
             if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
                 raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
+            if patience.expired:
+                raise Unavailable(error.message, stage="tokenize", retry_after=1) from None
             await asyncio.sleep(TOKENIZER_RETRY_PAUSE)

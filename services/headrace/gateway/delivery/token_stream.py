@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -28,6 +29,8 @@ from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.02
 """Seconds between two tries to get a place."""
+STEADY_SECONDS = 10.0
+"""Seconds that a worker has computed a sequence after which its loss is not counted with the losses before."""
 MAX_ROOM_PAUSE = 1.0
 """Longest pause, in seconds, before a sequence that lost its worker asks for room again."""
 
@@ -57,6 +60,8 @@ class TokenStream:
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
+        self._attempt_began: float | None = None
+        """Time of the first new token of this attempt, in monotonic seconds. None: there is none yet."""
         self._known = known if known is not None and known.token_ids else None
         self._received: list[int] = [] if self._known is None else list(self._known.token_ids)
         self._known_count = len(self._received)
@@ -99,6 +104,7 @@ class TokenStream:
         """Yields the inbox of the next attempt."""
         await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
+        self._attempt_began = None
         self._request.envelope.record.note_attempt(self._attempt)
         try:
             async with self._placement.obtain(self._attempt, self._received) as inbox:
@@ -116,7 +122,8 @@ class TokenStream:
         if self._deadline.expired:
             raise queue_timeout(self._received) from None
         if isinstance(error, StageFailed):
-            self._lost_count += 1
+            is_steady = self._attempt_began is not None and time.monotonic() - self._attempt_began > STEADY_SECONDS
+            self._lost_count = 1 if is_steady else self._lost_count + 1
             self._resubmissions.inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
@@ -148,6 +155,7 @@ class TokenStream:
             note_timings(self._request.envelope.record, delta.timings)
         if count := len(delta.token_ids):
             self._suspicion.clear()
+            self._attempt_began = self._attempt_began or time.monotonic()
         if count or delta.HasField("embedding"):
             self._meter.count(count)
         return delta

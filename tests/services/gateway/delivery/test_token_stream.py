@@ -23,6 +23,7 @@ from headrace.errors import (
 from headrace.errors.status import to_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.access.tenant import PUBLIC
+from headrace.gateway.delivery import token_stream
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.gateway.fleet.model_facts import ModelFacts
@@ -134,6 +135,18 @@ async def test_leaving_a_worker_that_stops_is_no_attempt() -> None:
     assert tokens == list(range(10, 19))
     assert [one.left_place.worker_id for one in scheduler.submits] == ["", *["worker-0"] * 8]
     assert [list(one.generation.output_token_ids) for one in scheduler.submits] == [tokens[:n] for n in range(9)]
+
+
+async def test_workers_that_computed_for_long_may_be_lost_any_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = [[(number, [10 + number], 0), LOST] for number in range(6)]
+    end = [(6, [16], FINISH_REASON_LENGTH)]
+    with pytest.raises(WorkerLost):
+        await read(*losses, end, attempts=5)
+    monkeypatch.setattr(token_stream, "STEADY_SECONDS", -1.0)
+    tokens, _, _ = await read(*losses, end, attempts=5)
+    assert tokens == list(range(10, 17))
+    with pytest.raises((InternalError, WorkerLost)):
+        await read(losses[0], *[[LOST]] * 6, attempts=5)
 
 
 async def test_after_a_loss_no_blocks_are_fetched_from_the_worker_that_was_left_before() -> None:
