@@ -49,9 +49,6 @@ def test_streams_of_ten_minutes_outlive_all_but_their_gateways(tmp_path: Path, r
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.xfail(
-    reason="a sequence ends with the fifth worker that it loses, however far it came between (max_attempts)"
-)
 def test_a_stream_outlives_any_number_of_workers(tmp_path: Path, root: Path) -> None:
     found = play(OFTEN, tmp_path, root)
     assert found["faults"] == []

@@ -129,7 +129,7 @@ class GatewaySettings(ServiceSettings):
     worker_stall_seconds: float = Field(default=60.0, gt=0)
     """Seconds without a step after which a worker that holds requests counts as lost."""
     max_attempts: int = Field(default=5, ge=1)
-    """Maximum number of times that one request is placed when workers are lost, each within ten seconds of its tokens.
+    """Maximum number of times that one request is placed when workers are lost, each within five seconds of its tokens.
     The loss of a worker that computed it for longer is the first again."""
     recent_requests: int = Field(default=512, ge=1, le=100_000)
     """Number of requests that GET /headrace/requests remembers."""

@@ -30,8 +30,8 @@ EVERYTHING: dict[str, Any] = {
 }
 KINDS = {
     *("Certificate", "ConfigMap", "Deployment", "HTTPRoute", "Ingress", "Issuer", "LeaderWorkerSet", "NetworkPolicy"),
-    *("PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Service"),
-    *("ServiceAccount", "StatefulSet"),
+    *("PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Secret"),
+    *("Service", "ServiceAccount", "StatefulSet"),
 }
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"gateway": {"replica": 2}}, "additional properties 'replica' not allowed"),

@@ -155,10 +155,30 @@ def test_nats_lets_in_the_roles_of_the_certificates(chart: Chart, root: Any) -> 
     rendered = chart.render(EVERYTHING)
     text = rendered.one("ConfigMap", "nats")["data"]["nats.conf"]
     assert "\\u" not in text, "NATS knows no such escapes"
-    config = json.loads(text)
+    config = json.loads(text.replace("$NATS_ROUTES_PASSWORD", '"$NATS_ROUTES_PASSWORD"'))
     assert config["authorization"] == json.loads(written)["authorization"]
-    assert len(config["cluster"]["routes"]) == 3
-    assert all(route.startswith("nats://hr-headrace-nats-") for route in config["cluster"]["routes"])
+
+
+def test_servers_of_nats_know_each_other_by_a_password_of_their_own(chart: Chart) -> None:
+    rendered = chart.render(EVERYTHING)
+    password = rendered.one("Secret", "nats-routes")["stringData"]["password"]
+    assert len(password) == 48
+    assert password not in yaml.safe_dump([each for each in rendered.objects if each["kind"] != "Secret"])
+    text = rendered.one("ConfigMap", "nats")["data"]["nats.conf"]
+    assert '"authorization":{"password":$NATS_ROUTES_PASSWORD,"timeout":5,"user":"routes"}' in text
+    (server,) = rendered.one("StatefulSet", "nats")["spec"]["template"]["spec"]["containers"]
+    routes = server["command"][server["command"].index("--routes") + 1].split(",")
+    assert routes == [
+        f"nats://routes:$(NATS_ROUTES_PASSWORD)@hr-headrace-nats-{number}.hr-headrace-nats-peers:6222"
+        for number in range(3)
+    ]
+    named = {each["name"]: each["valueFrom"].get("secretKeyRef", {}).get("name") for each in server["env"]}
+    assert named["NATS_ROUTES_PASSWORD"] == "hr-headrace-nats-routes"
+    others = [pod for name, pod in rendered.pods().items() if not name.startswith("hr-headrace-nats")]
+    assert others
+    assert "nats-routes" not in yaml.safe_dump(others)
+    alone = chart.render()
+    assert "routes" not in yaml.safe_dump([each for each in alone.objects if each["kind"] in ("Secret", "StatefulSet")])
 
 
 def test_the_secret_is_in_no_argument_and_no_map(chart: Chart) -> None:

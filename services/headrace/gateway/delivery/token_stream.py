@@ -29,7 +29,7 @@ from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.02
 """Seconds between two tries to get a place."""
-STEADY_SECONDS = 10.0
+STEADY_SECONDS = 5.0
 """Seconds that a worker has computed a sequence after which its loss is not counted with the losses before."""
 MAX_ROOM_PAUSE = 1.0
 """Longest pause, in seconds, before a sequence that lost its worker asks for room again."""
