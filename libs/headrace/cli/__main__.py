@@ -5,6 +5,7 @@ import sys
 
 from cyclopts import App
 
+from headrace.cli.other_words import translated
 from headrace.cli.output import fail
 from headrace.errors import HeadraceError
 
@@ -46,6 +47,7 @@ for position, (name, (place, line)) in enumerate(COMMANDS.items()):
 def main() -> None:
     """Runs a command. Prints Headrace's own errors in words, without a stack trace."""
     try:
+        sys.argv[1:] = translated(sys.argv[1:])
         app()
     except HeadraceError as error:
         fail(error.message, as_json="--json" in sys.argv)

@@ -142,13 +142,14 @@ class _TerminalView:
 
     def on_ready(self, platform: Platform) -> None:
         console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.")
-        console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}")
+        console.print(f"  console  {platform.http_url}   [dim]in a browser[/]")
+        console.print(f"  REST     {platform.http_url}/v1\n  gRPC     {platform.grpc_address}")
         if platform.lan_url:
-            console.print(f"  LAN   {platform.lan_url}/v1   [dim]for other machines[/]")
+            console.print(f"  LAN      {platform.lan_url}/v1   [dim]for other machines[/]")
         if self._keys.path is not None:
             console.print(f"  keys are needed: {self._keys.count} known   [dim]HEADRACE_API_KEY=sk-…[/]")
         console.print(
-            f"  logs  {platform.logs_folder}   [dim]{_own_command()} logs{self._state_flag}[/]", soft_wrap=True
+            f"  logs     {platform.logs_folder}   [dim]{_own_command()} logs{self._state_flag}[/]", soft_wrap=True
         )
         console.print("\n[dim]Try, in another terminal:[/]")
         chat = f"{_own_command()} chat{self._state_flag}"
