@@ -17,11 +17,21 @@ POLL_SECONDS = 0.05
 class StreamProcess:
     """Runs so many streams at any time."""
 
-    def __init__(self, folder: Path, clients: Namespace, addresses: Sequence[str], count: int, tokens: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clients: Namespace,
+        addresses: Sequence[str],
+        count: int,
+        tokens: int,
+        resume_seconds: float = 0.0,
+    ) -> None:
+        """`resume_seconds`: time for which a stream whose connection breaks is resumed."""
         self._folder = folder
         folder.mkdir()
         (folder / "addresses").write_text("\n".join(addresses))
         command = [*clients.prefix, sys.executable, streams.__file__, str(folder), str(count), str(tokens)]
+        command.append(str(resume_seconds))
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     async def begun(self, seconds: float) -> None:

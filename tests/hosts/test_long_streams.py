@@ -1,4 +1,4 @@
-"""Streams of minutes go through restarts of everything that is no gateway, each within its grace."""
+"""Streams of minutes go through restarts of everything, each within its grace; clients resume those of a gateway."""
 
 import asyncio
 import json
@@ -18,7 +18,8 @@ from tests.hosts.stream_process import StreamProcess
 TOKENS = 1200
 GRACE_SECONDS = 30.0
 QUIET_SECONDS, WHOLE_SECONDS, END_SECONDS = 180.0, 120.0, 900.0
-KINDS = ("worker", "scheduler", "tokenizer", "cache", "nats")
+KINDS = ("worker", "scheduler", "tokenizer", "cache", "nats", "gateway")
+RESUME_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ OFTEN = Restarts(count=6, step_seconds=0.1, drain_seconds=1.0, rounds=5, kinds=(
 
 
 @pytest.mark.timeout(1800)
-def test_streams_of_ten_minutes_outlive_all_but_their_gateways(tmp_path: Path, root: Path) -> None:
+def test_streams_of_ten_minutes_outlive_everything(tmp_path: Path, root: Path) -> None:
     found = play(LONG, tmp_path, root)
     assert found["faults"] == []
     assert found["counts"] == {"same": LONG.count}
@@ -68,7 +69,7 @@ async def restart_under_streams(restarts: Restarts, folder: Path) -> dict[str, A
     variables = (("HEADRACE_GATEWAY_DEFAULT_TIMEOUT_SECONDS", "1800"),)
     async with on_hosts(FleetOptions(drain_seconds=restarts.drain_seconds, variables=variables)) as platform:
         addresses = [platform.network.address(host_of(name)) for name in GATEWAYS]
-        streams = StreamProcess(folder, platform.network[CLIENTS], addresses, restarts.count, TOKENS)
+        streams = StreamProcess(folder, platform.network[CLIENTS], addresses, restarts.count, TOKENS, RESUME_SECONDS)
         try:
             await streams.begun(QUIET_SECONDS)
             for worker in WORKERS:

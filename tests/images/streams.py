@@ -1,6 +1,6 @@
 """Streams requests through a platform continuously, and compares each answer with the first one to its prompt.
 
-    python streams.py FOLDER COUNT [TOKENS]
+    python streams.py FOLDER COUNT [TOKENS [RESUME_SECONDS]]
 
 It runs in a container or on a host, beside those that it calls, and needs the standard library alone. The folder has
 the addresses of gateways that take new streams, one a line, in `addresses`; a file `begun` comes there once the first
@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,34 +22,86 @@ PROMPTS = tuple(f"Tell me about {subject}." for subject in ("a headrace", "a tur
 MAX_TOKENS = 300
 TIMEOUT = 120.0
 POLL = 0.1
+CHAT = "/v1/chat/completions"
 
 
-def ask(address: str, prompt: str, max_tokens: int = MAX_TOKENS) -> str:
-    """Returns the text of a stream. Raises OSError, HTTPException or ValueError where it did not come whole."""
+class Reading:
+    """Events of one answer, over as many connections as it takes."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.finish_reason = ""
+        self.is_done = False
+        self.resume_path = ""
+        """Path of the rest after the last event that is whole. Empty: there is none yet."""
+        self.moved = time.monotonic()
+        """Time of the last event."""
+        self._data = self._id = ""
+
+    def read(self, answer: http.client.HTTPResponse) -> None:
+        """Reads to the end. Raises OSError, HTTPException, and ValueError for an error that the answer has."""
+        self._data = self._id = ""
+        if answer.status != http.client.OK:
+            raise ValueError(f"{answer.status}: {answer.read()[-300:]!r}")
+        while line := answer.readline():
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name == "data":
+                self._data = value
+            elif name == "id":
+                self._id = value
+            elif not name:
+                self._take(self._data, self._id)
+                self._data = self._id = ""
+        if not self.is_done:
+            raise ValueError("the stream ended without saying so")
+
+    def _take(self, data: str, event_id: str) -> None:
+        self.is_done = self.is_done or data == "[DONE]"
+        if not data or self.is_done:
+            return
+        event = json.loads(data)
+        if "choices" not in event:
+            raise ValueError(data[:300])
+        for choice in event["choices"]:
+            self.text += choice["delta"].get("content") or ""
+            self.finish_reason = choice["finish_reason"] or self.finish_reason
+        self.moved = time.monotonic()
+        if event_id:
+            self.resume_path = f"/headrace/streams/{event['id']}?after={event_id}"
+
+
+def ask(addresses: Sequence[str], prompt: str, max_tokens: int = MAX_TOKENS, resume_seconds: float = 0.0) -> str:
+    """Returns the text of a stream, of the first gateway. One whose connection breaks is resumed at the others for so
+    many seconds. Raises OSError, HTTPException or ValueError where it did not come whole."""
     body = {"model": "headrace-demo", "messages": [{"role": "user", "content": prompt}], "stream": True}
     body |= {"max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
-    connection = http.client.HTTPConnection(address, 8000, timeout=TIMEOUT)
-    try:
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
-        answer = connection.getresponse()
-        said = answer.read().decode()
-    finally:
-        connection.close()
-    lines = [line.removeprefix("data: ") for line in said.splitlines() if line.startswith("data: ")]
-    if answer.status != http.client.OK or not lines or lines[-1] != "[DONE]":
-        raise ValueError(f"{answer.status}: {said[-500:]}")
-    choices = [choice for line in lines[:-1] for choice in json.loads(line)["choices"]]
-    if choices[-1]["finish_reason"] != "length":
-        raise ValueError(said[-500:])
-    return "".join(choice["delta"].get("content") or "" for choice in choices)
+    reading = Reading()
+    for number, address in enumerate(itertools.cycle(addresses)):
+        connection = http.client.HTTPConnection(address, 8000, timeout=TIMEOUT)
+        try:
+            if number:
+                connection.request("GET", reading.resume_path)
+            else:
+                connection.request("POST", CHAT, json.dumps(body), {"content-type": "application/json"})
+            reading.read(connection.getresponse())
+            break
+        except (OSError, http.client.HTTPException, ValueError):
+            if not reading.resume_path or time.monotonic() - reading.moved > resume_seconds:
+                raise
+            time.sleep(POLL)
+        finally:
+            connection.close()
+    if reading.finish_reason != "length":
+        raise ValueError(f"the stream ended with {reading.finish_reason!r}")
+    return reading.text
 
 
 class Streams:
     """So many streams at any time, over the gateways that a Service would send them to."""
 
-    def __init__(self, folder: Path, max_tokens: int = MAX_TOKENS) -> None:
-        self._folder, self._max_tokens = folder, max_tokens
-        self._expected = {prompt: ask(self.addresses[0], prompt, max_tokens) for prompt in PROMPTS}
+    def __init__(self, folder: Path, max_tokens: int = MAX_TOKENS, resume_seconds: float = 0.0) -> None:
+        self._folder, self._max_tokens, self._resume_seconds = folder, max_tokens, resume_seconds
+        self._expected = {prompt: ask(self.addresses[:1], prompt, max_tokens) for prompt in PROMPTS}
         (folder / "begun").touch()
         self._numbers = itertools.count()
         self.results: Counter[str] = Counter()
@@ -77,10 +130,11 @@ class Streams:
             number = next(self._numbers)
             prompt = PROMPTS[number % len(PROMPTS)]
             addresses = self.addresses
-            address = addresses[number % len(addresses)]
+            first = number % len(addresses)
+            addresses, address = [*addresses[first:], *addresses[:first]], addresses[first]
             began = datetime.now(UTC)
             try:
-                text = ask(address, prompt, self._max_tokens)
+                text = ask(addresses, prompt, self._max_tokens, self._resume_seconds)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self._note("failed", f"{address} at {began:%H:%M:%S.%f}: {error!r}")
             else:
@@ -96,7 +150,7 @@ class Streams:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    streams = Streams(folder, *map(int, sys.argv[3:]))
+    streams = Streams(folder, *map(int, sys.argv[3:4]), *map(float, sys.argv[4:]))
     streams.run(int(sys.argv[2]))
     found = {"counts": streams.results, "faults": streams.faults}
     (folder / "results.json").write_text(json.dumps(found))
