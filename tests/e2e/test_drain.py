@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator, Sequence
 
 import httpx2
@@ -9,8 +10,12 @@ import pytest
 from tests.e2e.command_line import headrace_here
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
-STREAM_COUNT = 12
-TOKEN_COUNT = 1500
+import headrace.cli.commands.worker_drain  # noqa: F401 - takes longer than the streams to come
+
+STREAM_COUNT = 6
+TOKEN_COUNT = 1200
+BEGUN_COUNT = 4 * STREAM_COUNT
+"""Events of all streams before a worker is drained."""
 TIMEOUT = 120.0
 
 
@@ -54,7 +59,7 @@ async def _streams(platform: RunningPlatform, names: Sequence[str] = ()) -> list
     async with httpx2.AsyncClient(base_url=platform.http, timeout=TIMEOUT) as client:
         streams = [asyncio.create_task(_stream(client, number, begun)) for number in range(STREAM_COUNT)]
         for name in names:
-            for _ in range(20 * STREAM_COUNT):
+            for _ in range(BEGUN_COUNT):
                 await begun.acquire()
             code, told, error = await asyncio.to_thread(drain, platform, name)
             assert code == 0, error
@@ -62,22 +67,36 @@ async def _streams(platform: RunningPlatform, names: Sequence[str] = ()) -> list
         return await asyncio.gather(*streams)
 
 
+def wait_for_both(platform: RunningPlatform) -> None:
+    """Waits until the gateway reaches both workers: one that has just started again is met a moment later."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        workers = httpx2.get(f"{platform.http}/headrace/fleet", timeout=TIMEOUT).json()["workers"]
+        if [worker["state"] for worker in workers] == ["ready", "ready"]:
+            return
+        time.sleep(0.05)
+    raise AssertionError(workers)
+
+
 def moves(platform: RunningPlatform) -> float:
     lines = httpx2.get(f"{platform.http}/metrics", timeout=TIMEOUT).text.splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("headrace_moves_total{"))
 
 
-def test_streams_outlive_every_worker(platform: RunningPlatform) -> None:
-    undisturbed = asyncio.run(_streams(platform))
-    assert {reason for _, reason in undisturbed} == {"length"}
-    before = moves(platform)
-    assert asyncio.run(_streams(platform, ["worker-0"])) == undisturbed
-    assert moves(platform) > before
-    platform.wait_until_restarted("worker-0", 1)
-    before = moves(platform)
-    assert asyncio.run(_streams(platform, ["worker-1"])) == undisturbed
-    assert moves(platform) > before
-    platform.wait_until_restarted("worker-1", 1)
+@pytest.fixture(scope="module")
+def undisturbed(platform: RunningPlatform) -> list[tuple[str, str]]:
+    streams = asyncio.run(_streams(platform))
+    assert {reason for _, reason in streams} == {"length"}
+    return streams
+
+
+def test_streams_outlive_every_worker(platform: RunningPlatform, undisturbed: list[tuple[str, str]]) -> None:
+    for name in ("worker-0", "worker-1"):
+        before = moves(platform)
+        assert asyncio.run(_streams(platform, [name])) == undisturbed
+        assert moves(platform) > before
+        platform.wait_until_restarted(name, 1)
+        wait_for_both(platform)
 
 
 def test_bad_names_and_last_workers_are_refused_in_words(platform: RunningPlatform) -> None:
@@ -92,8 +111,10 @@ def test_bad_names_and_last_workers_are_refused_in_words(platform: RunningPlatfo
     assert "--patience must be 0 or more" in error
 
 
-def test_a_patient_drain_lets_streams_end_where_they_are(platform: RunningPlatform) -> None:
-    undisturbed, before = asyncio.run(_streams(platform)), moves(platform)
+def test_a_patient_drain_lets_streams_end_where_they_are(
+    platform: RunningPlatform, undisturbed: list[tuple[str, str]]
+) -> None:
+    before = moves(platform)
 
     async def patiently() -> list[tuple[str, str]]:
         streams = asyncio.create_task(_streams(platform))

@@ -58,6 +58,7 @@ def test_a_stream_outlives_any_number_of_workers(tmp_path: Path, root: Path) -> 
 
 def play(restarts: Restarts, folder: Path, root: Path) -> dict[str, Any]:
     found = asyncio.run(restart_under_streams(restarts, folder / "streams"))
+    (root / "build/hosts").mkdir(parents=True, exist_ok=True)
     with (root / "build/hosts/long.jsonl").open("a") as rows:
         rows.write(json.dumps(found) + "\n")
     return found

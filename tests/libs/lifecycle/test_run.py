@@ -15,7 +15,7 @@ from headrace.lifecycle import Background, ServiceSettings, run
 @contextlib.asynccontextmanager
 async def open_app(settings):
     print(gc.isenabled(), gc.get_freeze_count())
-    yield SimpleNamespace(background=Background(), loaded=[[] for _ in range(100_000)])
+    yield SimpleNamespace(background=Background(), over=None, loaded=[[] for _ in range(100_000)])
 
 @contextlib.asynccontextmanager
 async def serving(settings, service):
