@@ -23,8 +23,10 @@ from headrace.service_clients.cache import JournalClient
 
 WRITE_SECONDS = 0.2
 """Seconds between two writes while tokens come. A stream that is resumed computes the tokens since the last again."""
-MIN_PAUSE_SECONDS = 0.05
+MIN_PAUSE_SECONDS = 0.02
 """Minimum seconds between two writes, the first and the last of a stream included."""
+FIND_PAUSE_SECONDS = 0.15
+"""Seconds after which a stream that no cache knows is looked for once more."""
 CALL_SECONDS = 0.5
 """Seconds that a cache has to answer."""
 MAX_BODY_BYTES = 1024 * 1024
@@ -52,6 +54,8 @@ class Journals:
         self._open: dict[tuple[str, str], StreamJournal] = {}
         self._has_news = asyncio.Event()
         self._refreshed = time.monotonic()
+        self._is_away = False
+        """Whether no cache answered the last write."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,6 +79,8 @@ class Journals:
             journal.take_over(earlier)
         self._open[key] = journal
         self._has_news.set()
+        if self._is_away or resumption is not None:
+            journal.answered.set()
         try:
             with journal:
                 yield journal
@@ -89,7 +95,7 @@ class Journals:
         found = self._found_here(stream_id, caller, after) or await self._found_there(stream_id, caller, after)
         if found is None:
             # The gateway that began it may be about to write it for the first time.
-            await asyncio.sleep(3 * MIN_PAUSE_SECONDS)
+            await asyncio.sleep(FIND_PAUSE_SECONDS)
             found = await self._found_there(stream_id, caller, after)
         if found is None or found.request.key_id != (caller.key.id if caller.key else ""):
             raise NotFound(
@@ -141,8 +147,10 @@ class Journals:
             WRITES.labels(outcome="failed").inc()
             _log.info("no cache keeps the journals of streams", extra={"error": error.message})
             for journal, _ in some:
-                journal.failure_count += 1
+                journal.note_failure()
+            self._is_away = True
             return
+        self._is_away = False
         WRITES.labels(outcome="written").inc()
         for journal, part in some:
             key = journal.tenant, journal.stream_id

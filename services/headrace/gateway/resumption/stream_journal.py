@@ -1,5 +1,6 @@
 """StreamJournal of a stream that this gateway answers with."""
 
+import asyncio
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -39,6 +40,8 @@ class StreamJournal:
         self.after = after
         self.known = known or TokenDelta()
         self.has_ended = False
+        self.answered = asyncio.Event()
+        """Event that is set once caches have the beginning of the journal, or did not answer."""
         self.failure_count = 0
         """Writes in a row that failed."""
         self._account = envelope.account
@@ -126,10 +129,16 @@ class StreamJournal:
 
     def note_written(self, part: StreamPart) -> None:
         """Notes that caches have a part."""
+        self.answered.set()
         self.failure_count = 0
         self._written_count = part.end
         self._written_request, self._is_finish_written = self._pending
         self._is_full = self._is_full or self._tokens.ByteSize() > MAX_TOKEN_BYTES
+
+    def note_failure(self) -> None:
+        """Notes that no cache answered."""
+        self.answered.set()
+        self.failure_count += 1
 
     def note_forgotten(self) -> bool:
         """Notes that caches do not know the stream. Returns whether to write it from the beginning."""

@@ -6,6 +6,10 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.http.exchange import HttpExchange, data_event
 from headrace.gateway.resumption.event_id import EventId
 from headrace.gateway.resumption.stream_journal import StreamJournal, impossible
+from headrace.lifecycle import wait_at_most
+
+FIRST_WRITE_SECONDS = 0.05
+"""Longest time, in seconds, that the first event waits for a cache to have the beginning of the journal."""
 
 
 class NumberedEvents:
@@ -13,7 +17,7 @@ class NumberedEvents:
 
     def __init__(self, exchange: HttpExchange, journal: StreamJournal | None) -> None:
         self._exchange = exchange
-        self._has_ids = journal is not None
+        self._journal = journal
         self._after = None if journal is None else journal.after
         """Last event that the client has, until it is passed."""
         self._begin = self._end = self._index = 0
@@ -37,7 +41,10 @@ class NumberedEvents:
         index, self._index = self._index, self._index + 1
         if self._after is not None and self._is_known(self._after, index):
             return
-        if self._has_ids:
+        if self._journal is not None:
+            # What has an id can be resumed. The journal is written while the prompt is computed: few wait for it.
+            await wait_at_most(self._journal.answered, FIRST_WRITE_SECONDS)
+            self._journal.answered.set()
             place = b"id: %d-%d-%d\n" % (self._begin, self._end, index)
             await self._exchange.send_event(data_event(content, place))
         else:
