@@ -91,7 +91,7 @@ class Stage:
 
 
 async def run_faults(faults: Iterable[Fault], seed: int, on_row: Callable[[Fault, Observation], None]) -> None:
-    """Runs all of them, grouped by platform in the order given. `on_row` is told of each as it ends."""
+    """Runs all faults in the given order, those for one platform together. Calls `on_row` as each ends."""
     for shape, group in groupby(faults, key=lambda fault: fault.shape):
         waiting = list(group)
         while waiting:
@@ -101,7 +101,7 @@ async def run_faults(faults: Iterable[Fault], seed: int, on_row: Callable[[Fault
 async def _run_on_one(
     shape: Shape, waiting: list[Fault], seed: int, on_row: Callable[[Fault, Observation], None]
 ) -> None:
-    """Runs faults on one platform until it is tired; takes those that were run off the list."""
+    """Runs faults on one platform until it must be replaced, and removes them from the list as it runs them."""
     fault, seen = waiting[0], None
     try:
         async with platform_of(shape) as platform:

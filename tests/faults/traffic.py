@@ -14,7 +14,7 @@ UNDISTURBED_AT_ONCE = 4
 
 
 class Traffic:
-    """Asks questions from several clients at once until stopped. Whoever sends them waits for every end."""
+    """Asks questions from several clients at once until stopped, and waits for every request to end."""
 
     def __init__(self, ask: Asker, questions: Sequence[Question], clients: int, chance: random.Random) -> None:
         self.answers: list[Answer] = []
@@ -77,7 +77,7 @@ class Prober:
 
 
 async def ask_undisturbed(ask: Asker, questions: Sequence[Question]) -> dict[str, Answer]:
-    """The right answer to each question, by its key, from a platform that nobody disturbs. Raises AssertionError."""
+    """Returns the right answer to each question, by its key, from an undisturbed platform. Raises AssertionError."""
     found: dict[str, Answer] = {}
     queue = iter(questions)
 

@@ -58,7 +58,7 @@ class Balancer:
             self.retried += 1
 
     def _in_turn(self) -> list[str]:
-        """Names of the gateways, first those that are ready."""
+        """Returns the gateways' names, ready ones first."""
         names = list(self.urls)
         start = next(self._turns) % len(names)
         turned = names[start:] + names[:start]

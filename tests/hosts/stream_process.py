@@ -39,7 +39,7 @@ class StreamProcess:
         await self._until("begun", seconds)
 
     def stop(self) -> None:
-        """Begins no stream any more; those that run are not touched."""
+        """Stops starting streams; running ones finish."""
         (self._folder / "stop").touch()
 
     async def end(self, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Streams requests through a platform continuously, and compares each answer with the first one to its prompt.
+"""Keeps a number of streams running through a platform, and compares each answer with the first one to its prompt.
 
     python streams.py FOLDER COUNT [TOKENS [RESUME_SECONDS]]
 

@@ -1,4 +1,4 @@
-"""Internal services answer only whoever has the credential of their platform."""
+"""Internal services answer only callers with the platform's credential."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -88,7 +88,7 @@ class RunningCache:
         return open_channel(address)
 
     async def stop(self) -> None:
-        """Lets calls end by themselves: gRPC tells of those that are cancelled after the loop is closed."""
+        """Lets calls end: gRPC logs an error for each that is cancelled after the loop is closed."""
         self.loses = True
         for worker_id, life in self.feed._lives.items():
             life.challenger = None

@@ -31,9 +31,10 @@ CALL_SECONDS = 0.5
 """Seconds that a cache has to answer."""
 MAX_BODY_BYTES = 1024 * 1024
 """Maximum bytes of the body of a request that is journaled."""
-MAX_PARTS = 256
+MAX_PARTS = 32
+"""Maximum number of streams of one call. All of them wake up in one turn of the event loop."""
 MAX_WRITE_BYTES = 4 * 1024 * 1024
-"""Maximum number of streams of one call, and of bytes before the last of them."""
+"""Bytes of one call after which it takes no further stream."""
 MAX_FAILURES = 4
 """Number of failed writes in a row after which a stream that has ended is left."""
 REFRESH_SHARE = 3

@@ -1,4 +1,4 @@
-"""Events after a place are those that the client lacks, and a place that is none is an error."""
+"""Numbered events resume after a given id; an id that no event has is an error."""
 
 from typing import Any
 
