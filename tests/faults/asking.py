@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from headrace.client.streams.event_lines import EventLines
+
 DEADLINE_SECONDS = 20.0
 """Deadline of every request, sent as x-headrace-timeout-ms."""
 SLACK_SECONDS = 5.0
@@ -60,6 +62,8 @@ class Answer:
     vectors: list[Any] = field(default_factory=list)
     event_times: list[float] = field(default_factory=list)
     """Times at which a stream brought tokens."""
+    lines: EventLines = field(default_factory=EventLines)
+    """Events of a stream so far, and the place at which it can be resumed."""
 
     @property
     def seconds(self) -> float:
@@ -86,7 +90,7 @@ def asker(url: str) -> Asker:
 async def ask(url: str, question: Question, deadline: float = DEADLINE_SECONDS, answer: Answer | None = None) -> Answer:
     """Sends the question to the platform at `url` and reads to the end. Ends SLACK_SECONDS after `deadline` itself.
 
-    `answer`: where to note it, for a caller that may give up in the middle.
+    `answer`: where to note it, for a caller that may give up in the middle. One that can be resumed is.
     """
     answer = answer or Answer(question, time.monotonic())
     try:
@@ -107,7 +111,7 @@ async def _converse(url: str, question: Question, deadline: float, answer: Answe
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     try:
-        writer.write(request_bytes(parts.netloc, question, deadline))
+        writer.write(_resuming_bytes(parts.netloc, answer) or request_bytes(parts.netloc, question, deadline))
         status, chunked = await _read_head(reader)
         if status != 200:
             raise _refusal(status, b"".join([part async for part in _body(reader, chunked)]))
@@ -129,6 +133,12 @@ def request_bytes(host: str, question: Question, deadline: float = DEADLINE_SECO
         f"content-length: {len(content)}\r\n\r\n"
     )
     return head.encode() + content
+
+
+def _resuming_bytes(host: str, answer: Answer) -> bytes:
+    """Returns the request for the rest of a stream, or nothing where it has not begun or cannot be resumed."""
+    path = answer.lines.resume_path
+    return f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode() if path else b""
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, bool]:
@@ -154,16 +164,15 @@ async def _body(reader: asyncio.StreamReader, chunked: bool) -> AsyncIterator[by
 
 
 async def _read_events(parts: AsyncIterator[bytes], answer: Answer) -> None:
-    rest, done = b"", False
+    rest = b""
+    answer.lines.reconnect()
     async for part in parts:
-        # An event may have further lines, such as its id.
         *lines, rest = (rest + part).split(b"\n")
         for line in lines:
-            if line == b"data: [DONE]":
-                done = True
-            elif line.startswith(b"data: "):
-                _note_event(json.loads(line[6:]), answer)
-    if not done:
+            event = answer.lines.push(line.decode())
+            if event is not None:
+                _note_event(event, answer)
+    if not answer.lines.is_done:
         raise EOFError("the stream ended without saying so")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import httpx2
 from tests.faults.asking import BROKEN, OK, Answer, Question, ask
@@ -16,16 +17,33 @@ FAILURES = 2
 CUT = "cut"
 """Outcome of an answer that had begun when its gateway was given up."""
 UNAVAILABLE = ("502", "503", "504")
+UNKNOWN = "404"
+RESUME_SECONDS = 10.0
+"""Time for which a stream is asked for elsewhere once its gateway is lost."""
+PAUSE_SECONDS = 0.05
+"""Time between two tries."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A stream that was read on at another gateway."""
+
+    lost: str
+    """Name of the gateway that it began at."""
+    seconds: float
+    """Time from the loss to the next tokens."""
 
 
 class Balancer:
-    """Spreads requests over the gateways that are ready, and asks another where one fails before it says anything."""
+    """Spreads requests over the gateways that are ready, asks another where one fails before it says anything, and
+    resumes streams whose gateway is lost."""
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         """`urls`: by the names of the gateways."""
         self.urls = urls
         self.cut: list[tuple[str, Answer]] = []
         """Gateways that were given up, or broke off, in the middle of an answer."""
+        self.resumed: list[Resumed] = []
         self.retried = 0
         self._silent = dict.fromkeys(urls, 0)
         self._ready = set(urls)
@@ -47,15 +65,29 @@ class Balancer:
         left = self._in_turn()
         while True:
             name = left.pop(0)
-            answer = await self._ask(name, question)
+            answer = Answer(question, began)
+            await self._ask(name, answer)
             has_begun = any(choice.token_ids or choice.text for choice in answer.choices.values())
-            if answer.outcome in (BROKEN, CUT) and has_begun:
-                answer.outcome = CUT
-                self.cut.append((name, answer))
+            if answer.outcome in (BROKEN, CUT) and (has_begun or answer.lines.resume_path):
+                await self._resume(name, answer)
+                return answer
             if has_begun or not left or not _may_be_retried(answer):
-                answer.start = began
                 return answer
             self.retried += 1
+
+    async def _resume(self, lost: str, answer: Answer) -> None:
+        """Reads the rest of a stream at other gateways, where one has it in time."""
+        count, began = len(answer.event_times), time.monotonic()
+        while answer.lines.resume_path and time.monotonic() - max([began, *answer.event_times]) < RESUME_SECONDS:
+            await self._ask(self._in_turn()[0], answer)
+            if not (_may_be_retried(answer) or answer.outcome.startswith(UNKNOWN)):
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        if answer.outcome == OK:
+            self.resumed.append(Resumed(lost, next(iter(answer.event_times[count:]), answer.end) - began))
+        elif answer.outcome in (BROKEN, CUT):
+            answer.outcome = CUT
+            self.cut.append((lost, answer))
 
     def _in_turn(self) -> list[str]:
         """Returns the gateways' names, ready ones first."""
@@ -64,9 +96,8 @@ class Balancer:
         turned = names[start:] + names[:start]
         return sorted(turned, key=lambda name: name not in self._ready)
 
-    async def _ask(self, name: str, question: Question) -> Answer:
-        answer = Answer(question, time.monotonic())
-        task = asyncio.create_task(ask(self.urls[name], question, answer=answer))
+    async def _ask(self, name: str, answer: Answer) -> None:
+        task = asyncio.create_task(ask(self.urls[name], answer.question, answer=answer))
         self._open[name].add(task)
         try:
             await asyncio.wait({task})
@@ -75,7 +106,6 @@ class Balancer:
             self._open[name].discard(task)
         if task.cancelled():
             answer.outcome, answer.end = CUT, time.monotonic()
-        return answer
 
     async def _look(self, name: str) -> None:
         async with httpx2.AsyncClient(timeout=SILENCE_SECONDS) as client:

@@ -29,6 +29,8 @@ MAX_PAUSE_SECONDS = 0.25
 """Longest pause of this process with which times are judged: a request passes eight more that may pause as well."""
 TIMES = ("recovery >", "stall >")
 """Beginnings of broken promises that are about time."""
+RESUME_SECONDS = 1.0
+"""Longest time from the loss of a gateway to the next tokens of its streams, at another."""
 LATE_SECONDS = 3.0
 """Time after a fault from which on no new request may fail."""
 
@@ -39,9 +41,11 @@ class HostVerdict:
 
     verdict: Verdict
     cut: int = 0
-    """Answers that had begun when their own gateway was lost. They are judged by what they said until then."""
+    """Streams whose own gateway was lost, and that no other could resume. They are judged by what they said."""
     cut_wrong: int = 0
     """Cut answers that had said something else than the beginning of what they were to say."""
+    resumed: list[float] = field(default_factory=list)
+    """Streams that were read on at another gateway: seconds from the loss of theirs to the next tokens."""
     retried: int = 0
     """Requests that another gateway was asked for."""
     slowest: float = 0.0
@@ -60,8 +64,12 @@ class HostVerdict:
         """Promises that were broken, in words; those about time only where the machine had time."""
         wrong = [f"{self.cut_wrong} cut answers differ"] if self.cut_wrong else []
         held = [text for text in self.verdict.broken if not (self.is_busy and text.startswith(TIMES))]
-        late = [f"{self.late} failed late"] if self.late and not self.verdict.fault.promise.failures else []
-        return [*held, *wrong, *late]
+        if self.verdict.fault.promise.failures:
+            return [*held, *wrong]
+        lost = [f"{self.cut} cut"] if self.cut else []
+        late = [f"{self.late} failed late"] if self.late else []
+        slow = [f"resumed after {max(self.resumed):.1f} s"] if max(self.resumed, default=0.0) > RESUME_SECONDS else []
+        return [*held, *wrong, *lost, *late, *([] if self.is_busy else slow)]
 
     @property
     def is_busy(self) -> bool:
@@ -88,7 +96,7 @@ class HostStage:
         for worker in WORKERS:
             arm(platform, worker, "engine.step", f"sleep {STEP_SECONDS}")
         tasks = {url: (await read_metrics(url))["event_loop_tasks"] for url in balancer.urls.values()}
-        balancer.cut, balancer.retried = [], 0
+        balancer.cut, balancer.resumed, balancer.retried = [], [], 0
         platform.lost_gateways.clear()
         scene = Scene(platform, chance)
         traffic = Traffic(balancer.ask, questions, CLIENT_COUNT, chance)
@@ -134,6 +142,7 @@ class HostStage:
             Verdict(fault, seen),
             cut=len(cut),
             cut_wrong=count_wrong(cut, self.undisturbed),
+            resumed=[each.seconds for each in balancer.resumed],
             retried=balancer.retried,
             slowest=max((answer.seconds for answer in kept_probes), default=0.0),
             late=sum(is_late(answer, scene.marks) for answer in [*kept, *kept_probes] if answer.outcome != OK),

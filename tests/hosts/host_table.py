@@ -8,15 +8,20 @@ from pathlib import Path
 from typing import Any
 
 ROWS = Path("build/hosts/rows.jsonl")
-COLUMNS = ("fault", "runs", "requests", "failed", "changed", "hung", "cut", "stall s", "recovery s", "busy", "broken")
+COLUMNS = (
+    *("fault", "runs", "requests", "failed", "changed", "hung", "cut", "resumed"),
+    *("resumed after s", "stall s", "recovery s", "busy", "broken"),
+)
 
 
 def row_of(fault: str, runs: list[dict[str, Any]]) -> list[str]:
     """Sums of the counts of all runs, and the times of the run in which each was shortest and longest."""
     counts = [sum(run[name] for run in runs) for name in ("requests", "failed", "unequal", "hung", "cut")]
+    resumed = [max(run["resumed"]) for run in runs if run["resumed"]]
+    counts.append(sum(len(run["resumed"]) for run in runs))
     stalls = [max(run["stalls"], default=0.0) for run in runs]
     recoveries = [run["recovery"] for run in runs]
-    spans = [f"{min(times):.1f} to {max(times):.1f}" for times in (stalls, recoveries)]
+    spans = [f"{min(times):.1f} to {max(times):.1f}" if times else "" for times in (resumed, stalls, recoveries)]
     broken = [", ".join(run["broken"]) for run in runs if run["broken"]]
     said = f"{len(broken)}: {broken[0]}" if broken else "none"
     return [fault, str(len(runs)), *map(str, counts), *spans, str(sum(run["is_busy"] for run in runs)), said]
