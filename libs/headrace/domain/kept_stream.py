@@ -10,3 +10,5 @@ class KeptStream:
     record: bytes
     parts: tuple[bytes, ...]
     """Tokens, in the order in which they were written. Those of two parts may overlap."""
+    record_age: float = 0.0
+    """Seconds since the record came."""

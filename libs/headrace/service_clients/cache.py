@@ -88,7 +88,7 @@ class GrpcCacheClient:
                 response = await self._stub.FindStream(request, timeout=timeout, metadata=outgoing_metadata())
         except NotFound:
             return None
-        return KeptStream(response.record, tuple(response.parts))
+        return KeptStream(response.record, tuple(response.parts), response.record_age_seconds)
 
 
 def _to_message(part: StreamPart) -> cache_pb2.StreamPart:

@@ -335,8 +335,11 @@ class FindStreamResponse(_message.Message):
 
     RECORD_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    RECORD_AGE_SECONDS_FIELD_NUMBER: _builtins.int
     record: _builtins.bytes
     """A serialized StreamRecord."""
+    record_age_seconds: _builtins.float
+    """Seconds since the record came."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Serialized TokenDeltas, in the order in which they came. Their tokens may overlap."""
@@ -346,10 +349,11 @@ class FindStreamResponse(_message.Message):
         *,
         record: _builtins.bytes = ...,
         parts: _abc.Iterable[_builtins.bytes] | None = ...,
+        record_age_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "record", b"record", "record_age_seconds", b"record_age_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -392,6 +396,7 @@ class StreamRecord(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     CHARGED_PROMPT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CHARGED_OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TIME_LEFT_SECONDS_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The key that the request came with. Empty: none was needed."""
     path: _builtins.str
@@ -408,6 +413,8 @@ class StreamRecord(_message.Message):
     """Prompt tokens that the account of the key has paid already."""
     charged_output_token_count: _builtins.int
     """Output tokens that the account of the key has paid already."""
+    time_left_seconds: _builtins.float
+    """Seconds that the request had left when the record was written."""
     @_builtins.property
     def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The headers of the request that matter, by name in lower case."""
@@ -418,7 +425,7 @@ class StreamRecord(_message.Message):
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """When the request ends at the latest."""
+        """When the request ends at the latest, by the clock of its gateway. Read where time_left_seconds is missing."""
 
     def __init__(
         self,
@@ -434,11 +441,14 @@ class StreamRecord(_message.Message):
         seed: _builtins.int = ...,
         charged_prompt_token_count: _builtins.int = ...,
         charged_output_token_count: _builtins.int = ...,
+        time_left_seconds: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_time_left_seconds", b"_time_left_seconds", "create_time", b"create_time", "expire_time", b"expire_time", "time_left_seconds", b"time_left_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_id", b"answer_id", "body", b"body", "charged_output_token_count", b"charged_output_token_count", "charged_prompt_token_count", b"charged_prompt_token_count", "create_time", b"create_time", "expire_time", b"expire_time", "headers", b"headers", "key_id", b"key_id", "model", b"model", "path", b"path", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_time_left_seconds", b"_time_left_seconds", "answer_id", b"answer_id", "body", b"body", "charged_output_token_count", b"charged_output_token_count", "charged_prompt_token_count", b"charged_prompt_token_count", "create_time", b"create_time", "expire_time", b"expire_time", "headers", b"headers", "key_id", b"key_id", "model", b"model", "path", b"path", "seed", b"seed", "time_left_seconds", b"time_left_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__time_left_seconds: _TypeAlias = _typing.Literal["time_left_seconds"]  # noqa: Y015
+    _WhichOneofArgType__time_left_seconds: _TypeAlias = _typing.Literal["_time_left_seconds", b"_time_left_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__time_left_seconds) -> _WhichOneofReturnType__time_left_seconds | None: ...
 
 Global___StreamRecord: _TypeAlias = StreamRecord  # noqa: Y015

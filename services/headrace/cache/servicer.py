@@ -64,4 +64,4 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         found = self._journals.find(request.tenant, request.stream_id)
         if found is None:
             raise NotFound("there is no such stream")
-        return pb.FindStreamResponse(record=found.record, parts=found.parts)
+        return pb.FindStreamResponse(record=found.record, parts=found.parts, record_age_seconds=found.record_age)

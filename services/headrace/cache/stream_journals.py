@@ -27,6 +27,8 @@ JOURNAL_BYTES = Gauge("headrace_cache_stream_bytes", "Bytes of the journals of s
 class _Entry:
     record: bytes
     expires: float
+    recorded: float
+    """Time at which the record came."""
     token_count: int = 0
     parts: list[bytes] = field(default_factory=list)
     size: int = ENTRY_BYTES
@@ -53,8 +55,11 @@ class StreamJournals:
             if entry is None:
                 unknown.add(part.stream_id)
                 continue
+            now = self._clock()
             self._size += _grow(entry, part)
-            entry.expires = self._clock() + lifetime
+            entry.expires = now + lifetime
+            if part.record:
+                entry.recorded = now
             self._entries.move_to_end((part.tenant, part.stream_id))
             if entry.size > self._max_bytes // MAX_SHARE:
                 self._drop((part.tenant, part.stream_id))
@@ -69,7 +74,7 @@ class StreamJournals:
         entry = self._entries.get((tenant, stream_id))
         if entry is None or entry.expires <= self._clock():
             return None
-        return KeptStream(entry.record, tuple(entry.parts))
+        return KeptStream(entry.record, tuple(entry.parts), self._clock() - entry.recorded)
 
     def sweep(self) -> None:
         """Forgets the journals whose time is over."""
@@ -94,7 +99,7 @@ class StreamJournals:
             return None
         self._drop(key)
         self._size += ENTRY_BYTES
-        self._entries[key] = _Entry(part.record, 0.0, size=ENTRY_BYTES + len(part.record))
+        self._entries[key] = _Entry(part.record, 0.0, 0.0, size=ENTRY_BYTES + len(part.record))
         self._size += len(part.record)
         return self._entries[key]
 

@@ -70,6 +70,22 @@ def test_a_journal_is_gone_after_its_time_and_each_write_prolongs_it() -> None:
     assert journals.keep([part(first=0, count=1)], LIFE).unknown == {"a"}
 
 
+def test_a_record_grows_older_until_the_next() -> None:
+    clock = Clock()
+    journals = StreamJournals(2**20, clock)
+    journals.keep([part(record=b"first", count=1)], LIFE)
+    clock.now += 5
+    journals.keep([part(first=1, count=1)], LIFE)
+    found = journals.find("t", "a")
+    assert found is not None
+    assert found.record_age == 5
+    journals.keep([part(first=2, record=b"second")], LIFE)
+    clock.now += 2
+    found = journals.find("t", "a")
+    assert found is not None
+    assert (found.record, found.record_age) == (b"second", 2)
+
+
 def test_one_that_is_too_large_is_refused_and_gone() -> None:
     journals = StreamJournals(MAX_SHARE * 1024)
     kept = journals.keep([part(record=bytes(1025 - ENTRY_BYTES)), part("b", record=bytes(1024 - ENTRY_BYTES))], LIFE)

@@ -174,7 +174,7 @@ class Journals:
         if found is None:
             return None
         try:
-            return Resumption(stream_id, to_streamed_request(found.record), to_known(found.parts), after)
+            return Resumption(stream_id, to_streamed_request(found.record, found.record_age), to_known(found.parts), after)
         except DecodeError:
             _log.warning("a cache returned no valid journal", extra={"stream": stream_id})
             return None

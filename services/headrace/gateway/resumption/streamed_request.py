@@ -22,6 +22,6 @@ class StreamedRequest:
     answer: AnswerName
     seed: int
     expires: float
-    """Time at which the request ends at the latest, in Unix seconds."""
+    """Time at which the request ends at the latest, by the monotonic clock of this process."""
     charge: Charge = NOTHING
     """Tokens that are paid already."""

@@ -1,5 +1,6 @@
 """Converts what journals hold."""
 
+import time
 from collections.abc import Iterable, Iterator
 
 from headrace.gateway.request.answer_name import AnswerName
@@ -10,7 +11,8 @@ from headrace.v1.worker_pb2 import TokenDelta
 
 
 def to_record(request: StreamedRequest) -> bytes:
-    """Writes a request."""
+    """Writes a request. The time that it has left counts from now: clocks of two hosts may differ."""
+    time_left = request.expires - time.monotonic()
     record = StreamRecord(
         key_id=request.key_id,
         path=request.path,
@@ -21,14 +23,15 @@ def to_record(request: StreamedRequest) -> bytes:
         seed=request.seed,
         charged_prompt_token_count=request.charge.prompt_token_count,
         charged_output_token_count=request.charge.output_token_count,
+        time_left_seconds=time_left,
     )
     record.create_time.FromNanoseconds(int(request.answer.created * 1e9))
-    record.expire_time.FromNanoseconds(int(request.expires * 1e9))
+    record.expire_time.FromNanoseconds(int((time.time() + time_left) * 1e9))
     return record.SerializeToString()
 
 
-def to_streamed_request(given: bytes) -> StreamedRequest:
-    """Reads a request. Raises DecodeError."""
+def to_streamed_request(given: bytes, age: float) -> StreamedRequest:
+    """Reads a request that was written `age` seconds ago. Raises DecodeError."""
     record = StreamRecord.FromString(given)
     return StreamedRequest(
         key_id=record.key_id,
@@ -38,9 +41,15 @@ def to_streamed_request(given: bytes) -> StreamedRequest:
         model=record.model,
         answer=AnswerName(record.answer_id, record.create_time.ToNanoseconds() / 1e9),
         seed=record.seed,
-        expires=record.expire_time.ToNanoseconds() / 1e9,
+        expires=time.monotonic() + _time_left(record, age),
         charge=Charge(record.charged_prompt_token_count, record.charged_output_token_count),
     )
+
+
+def _time_left(record: StreamRecord, age: float) -> float:
+    if record.HasField("time_left_seconds"):
+        return record.time_left_seconds - age
+    return record.expire_time.ToNanoseconds() / 1e9 - time.time()
 
 
 def to_known(parts: Iterable[bytes]) -> TokenDelta:

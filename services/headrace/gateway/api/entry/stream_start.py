@@ -50,5 +50,5 @@ class StreamStart:
             model=job.model.model,
             answer=job.envelope.answer,
             seed=job.options.sampling.seed or 0,
-            expires=time.time() + job.envelope.deadline.remaining,
+            expires=time.monotonic() + job.envelope.deadline.remaining,
         )

@@ -62,7 +62,7 @@ def _terms(resumption: Resumption, own_seconds: float | None) -> dict[str, str]:
     terms = dict(resumption.request.headers)
     if resumption.is_finished:
         return terms
-    remaining = resumption.request.expires - time.time()
+    remaining = resumption.request.expires - time.monotonic()
     if remaining <= 0:
         raise DeadlineExceeded("the deadline of the request that began this stream has passed", stage="decode")
     seconds = remaining if own_seconds is None else min(remaining, own_seconds)
