@@ -127,9 +127,11 @@ async def open_app(
         gate = open_gate(settings, Limiter(SharedBudgets(bus), holder))
         journals = Journals(settings, others.cache)
         answering = _answering_groups(settings, pipeline, ledger, filters, others.cache, background, journals)
+        messages = MessageRoutes(settings, pipeline, ledger, journals)
         groups: list[EndpointGroup] = [
             *answering,
-            StreamRoutes(journals, answering[0].resuming()),
+            messages,
+            StreamRoutes(journals, [answering[0], messages]),
             *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
             WorkerRoutes(settings, fleet),
@@ -219,7 +221,7 @@ def _answering_groups(
     """Returns the endpoints that the lines of batches may ask too."""
     return (
         GenerationRoutes(settings, pipeline, ledger, journals),
-        ResponseRoutes(settings, pipeline, ledger, ResponseArchive(cache), background),
+        ResponseRoutes(settings, pipeline, ledger, ResponseArchive(cache), background, journals),
         EmbeddingRoutes(settings, pipeline, ledger),
         ModerationRoutes(filters),
     )
@@ -234,7 +236,6 @@ def _other_groups(
 ) -> list[EndpointGroup]:
     return [
         DocumentRoutes(),
-        MessageRoutes(settings, pipeline, ledger),
         RankingRoutes(settings, pipeline, ledger),
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),

@@ -14,6 +14,7 @@ from headrace.gateway.delivery.preparation import Preparation
 from headrace.gateway.delivery.prompt_encoder import PromptEncoder
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
 from headrace.gateway.delivery.streams.merged import merged
+from headrace.gateway.delivery.streams.one_by_one import one_by_one
 from headrace.gateway.delivery.streams.regrouped import regrouped
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import TokenStream
@@ -107,8 +108,12 @@ class Pipeline:
 
     def _source(self, sequence: SequenceRequest, journal: StreamJournal | None) -> AsyncGenerator[TokenDelta, None]:
         """Returns the deltas of a sequence, from the beginning, also of one that is resumed."""
-        deltas = self._deltas(sequence, None if journal is None else journal.known)
-        return deltas if journal is None or journal.after is None else regrouped(deltas, journal.after)
+        if journal is None:
+            return self._deltas(sequence)
+        deltas = self._deltas(sequence, journal.known)
+        if journal.by_token:
+            return one_by_one(deltas)
+        return deltas if journal.after is None else regrouped(deltas, journal.after)
 
     def _deltas(self, sequence: SequenceRequest, known: TokenDelta | None = None) -> AsyncGenerator[TokenDelta, None]:
         """Returns the deltas of a sequence, whose first tokens may be known."""

@@ -42,10 +42,11 @@ def data_event(content: Any, following: bytes = b"") -> Event:
     return b"data: " + _encode(content) + b"\n" + following + b"\n"
 
 
-def typed_event(content: dict[str, Any]) -> Event:
-    """A server-sent event whose name is the type in its payload."""
+def typed_event(content: dict[str, Any], following: bytes = b"") -> Event:
+    """A server-sent event whose name is the type in its payload. `following`: further lines of it, as `data_event`
+    has them."""
     kind: str = content["type"]
-    return b"event: " + kind.encode() + b"\n" + data_event(content)
+    return b"event: " + kind.encode() + b"\n" + data_event(content, following)
 
 
 _EVENT_HEADERS = {

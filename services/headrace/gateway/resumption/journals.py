@@ -67,14 +67,21 @@ class Journals:
 
     @contextlib.contextmanager
     def opened(
-        self, stream_id: str, request: StreamedRequest, envelope: Envelope, resumption: Resumption | None
+        self,
+        stream_id: str,
+        request: StreamedRequest,
+        envelope: Envelope,
+        resumption: Resumption | None,
+        *,
+        by_token: bool = False,
     ) -> Iterator[StreamJournal]:
         """Follows a stream in the block. An earlier request for the same stream that still runs here is ended."""
         key = envelope.tenant.name, stream_id
         if resumption is None:
-            journal = StreamJournal(stream_id, request, envelope)
+            journal = StreamJournal(stream_id, request, envelope, by_token=by_token)
         else:
-            journal = StreamJournal(stream_id, resumption.request, envelope, resumption.known, resumption.after)
+            known, after = resumption.known, resumption.after
+            journal = StreamJournal(stream_id, resumption.request, envelope, known, after, by_token=by_token)
             RESUMED.labels(model=request.model).inc()
         if (earlier := self._open.get(key)) is not None:
             journal.take_over(earlier)
@@ -174,7 +181,9 @@ class Journals:
         if found is None:
             return None
         try:
-            return Resumption(stream_id, to_streamed_request(found.record, found.record_age), to_known(found.parts), after)
+            return Resumption(
+                stream_id, to_streamed_request(found.record, found.record_age), to_known(found.parts), after
+            )
         except DecodeError:
             _log.warning("a cache returned no valid journal", extra={"stream": stream_id})
             return None

@@ -32,12 +32,16 @@ class StreamJournal:
         envelope: Envelope,
         known: TokenDelta | None = None,
         after: EventId | None = None,
+        *,
+        by_token: bool = False,
     ) -> None:
-        """`known`: tokens from earlier requests for the stream. `after`: the place after which it is resumed."""
+        """`known`: tokens from earlier requests for the stream; `after`: the place after which it is resumed;
+        `by_token`: whether its tokens are read one by one, so that the number of an event depends on them alone."""
         self.stream_id = stream_id
         self.tenant = envelope.tenant.name
         self.request = request
         self.after = after
+        self.by_token = by_token
         self.known = known or TokenDelta()
         self.has_ended = False
         self.answered = asyncio.Event()

@@ -1,7 +1,7 @@
 """Events of the Messages API, and the message that they add up to."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from headrace.gateway.api.openai.response import CONTENT_FILTER, Choice
@@ -20,6 +20,7 @@ class MessageEvents:
 
     def __init__(self, message_id: str, model: str, choice: Choice, *, fills_window: bool = False) -> None:
         """`fills_window`: whether the context has room for fewer tokens than the request allows."""
+        self.id = message_id
         self._fills_window = fills_window
         self._head: Json = {"id": message_id, "type": "message", "role": "assistant", "model": model}
         self._choice = choice
@@ -53,8 +54,13 @@ class MessageEvents:
         yield {"type": "message_delta", "delta": self._stop(), "usage": self._usage()}
         yield {"type": "message_stop"}
 
-    def whole(self) -> Json:
-        """The message, once it has ended."""
+    async def whole(self, pieces: AsyncIterator[Piece]) -> Json:
+        """Returns the message that all pieces add up to."""
+        async for piece in pieces:
+            for _ in self.push(piece):
+                pass
+        for _ in self.end():
+            pass
         content = [_whole(block) for block in self._blocks.all]
         return self._head | {"content": content} | self._stop() | {"usage": self._usage()}
 

@@ -1,6 +1,6 @@
 """The routes of /v1/messages, which Anthropic's clients call."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
@@ -11,8 +11,10 @@ from headrace.gateway.api.anthropic.message_error import message_error
 from headrace.gateway.api.anthropic.message_events import MessageEvents
 from headrace.gateway.api.anthropic.message_request import message_conversation, message_options
 from headrace.gateway.api.entry.http_admission import HttpAdmission
+from headrace.gateway.api.entry.numbered_events import NumberedEvents
+from headrace.gateway.api.entry.stream_start import StreamStart
 from headrace.gateway.api.openai.response import Choice
-from headrace.gateway.api.openai.token_logprobs import Json
+from headrace.gateway.api.openai.routes.streams import Resume
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.event_stream import event_stream
@@ -20,6 +22,10 @@ from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_e
 from headrace.gateway.job.job import Job, Options
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.resumption.journals import Journals
+from headrace.gateway.resumption.resumption import Resumption
+
+MESSAGES = "/v1/messages"
 
 
 class MessageRoutes:
@@ -28,38 +34,64 @@ class MessageRoutes:
     describe_error = staticmethod(message_error)
     scopes = frozenset({"generate"})
 
-    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, journals: Journals | None = None
+    ) -> None:
+        """`journals`: those of streams. None: streams cannot be resumed."""
         self._settings = settings
+        self._journals = journals
         self._pipeline = pipeline
         self._admission = HttpAdmission(settings, pipeline, ledger)
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
-        return {"/v1/messages": {"POST": self.create}, "/v1/messages/count_tokens": {"POST": self.count_tokens}}
+        return {MESSAGES: {"POST": self.create}, f"{MESSAGES}/count_tokens": {"POST": self.count_tokens}}
+
+    def resuming(self) -> Mapping[str, Resume]:
+        """Returns the handler that continues streams, by the path that began them."""
+        return {MESSAGES: self._resume}
 
     async def create(self, exchange: HttpExchange) -> None:
+        await self._respond(StreamStart(exchange, MESSAGES, await exchange.read_body()))
+
+    async def _resume(self, exchange: HttpExchange, resumption: Resumption) -> None:
+        await self._respond(StreamStart(exchange, MESSAGES, resumption.request.body, resumption))
+
+    async def _respond(self, start: StreamStart) -> None:
+        exchange = start.exchange
         exchange.headers["request-id"] = exchange.headers["x-request-id"]
-        body = self._admission.read(exchange, MessageBody, await exchange.read_body())
-        conversation, options = message_conversation(body), message_options(body)
-        answer = partial(self._answer, exchange, conversation=conversation, options=options)
-        await self._admission.answer(exchange, body, answer)
+        body = self._admission.read(exchange, MessageBody, start.body, resumption=start.resumption)
+        conversation, options = message_conversation(body), start.seeded(message_options(body))
+        answer = partial(self._answer, start, conversation=conversation, options=options)
+        await self._admission.answer(exchange, body, answer, may_overflow=start.resumption is None)
 
     async def _answer(
-        self, exchange: HttpExchange, body: MessageBody, conversation: Conversation, options: Options
+        self, start: StreamStart, body: MessageBody, conversation: Conversation, options: Options
     ) -> None:
-        async with self._running(exchange, body) as envelope:
+        async with self._running(start, body) as envelope:
             job = await self._pipeline.prepare.chat(body.model, conversation, options, envelope)
             prompt = job.prompts[0]
             fills_window = job.exceeds_window(prompt)
             choice = Choice(0, prompt, is_first_of_prompt=True)
-            message = MessageEvents(f"msg_{envelope.request_id}", body.model, choice, fills_window=fills_window)
-            async with aclosing(self._events(job, message)) as events:
-                async for event in events:
-                    if body.stream:
-                        await exchange.send_event(typed_event(event))
+            message = MessageEvents(f"msg_{envelope.answer.id}", body.model, choice, fills_window=fills_window)
             if body.stream:
-                await exchange.end_events(b"")
-            else:
-                await exchange.send_json(200, message.whole())
+                await self._stream(start, job, message)
+                return
+            async with aclosing(self._pipeline.generate(job)) as pieces:
+                await start.exchange.send_json(200, await message.whole(pieces))
+
+    async def _stream(self, start: StreamStart, job: Job, message: MessageEvents) -> None:
+        """Writes the events of a message."""
+        with start.journaled(self._journals, job, message.id) as journal:
+            events = NumberedEvents(start.exchange, journal, typed_event)
+            async with aclosing(self._pipeline.generate(job, journal)) as pieces:
+                async for piece in pieces:
+                    events.begin(piece)
+                    for event in message.push(piece):
+                        await events.send(event)
+            for event in message.end():
+                await events.send(event)
+            events.pass_known()
+            await start.exchange.end_events(b"")
 
     async def count_tokens(self, exchange: HttpExchange) -> None:
         exchange.headers["request-id"] = exchange.headers["x-request-id"]
@@ -72,21 +104,13 @@ class MessageRoutes:
             await exchange.send_json(200, {"input_tokens": len(encoded.token_ids)})
 
     @asynccontextmanager
-    async def _running(self, exchange: HttpExchange, body: MessageBody) -> AsyncIterator[Envelope]:
-        async with self._admission.open(exchange, body, "chat") as envelope:
+    async def _running(self, start: StreamStart, body: MessageBody) -> AsyncIterator[Envelope]:
+        async with self._admission.open(start.exchange, body, "chat", answer=start.answer) as envelope:
             if not body.stream:
                 yield envelope
                 return
-            async with event_stream(exchange, self._settings.heartbeat_seconds, _failure):
+            async with event_stream(start.exchange, self._settings.heartbeat_seconds, _failure):
                 yield envelope
-
-    async def _events(self, job: Job, message: MessageEvents) -> AsyncGenerator[Json, None]:
-        async with aclosing(self._pipeline.generate(job)) as pieces:
-            async for piece in pieces:
-                for event in message.push(piece):
-                    yield event
-        for event in message.end():
-            yield event
 
 
 def _failure(error: BaseException) -> Event:

@@ -1,9 +1,10 @@
 """Events of a stream, each with the place at which a client can resume it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.http.exchange import HttpExchange, data_event
+from headrace.gateway.http.exchange import Event, HttpExchange, data_event
 from headrace.gateway.resumption.event_id import EventId
 from headrace.gateway.resumption.stream_journal import StreamJournal, impossible
 from headrace.lifecycle import wait_at_most
@@ -15,8 +16,12 @@ FIRST_WRITE_SECONDS = 0.05
 class NumberedEvents:
     """Writes the events of a stream that its client does not have yet. Only a journaled stream has ids."""
 
-    def __init__(self, exchange: HttpExchange, journal: StreamJournal | None) -> None:
+    def __init__(
+        self, exchange: HttpExchange, journal: StreamJournal | None, encode: Callable[..., Event] = data_event
+    ) -> None:
+        """`encode`: writes the content of an event, and further lines."""
         self._exchange = exchange
+        self._encode = encode
         self._journal = journal
         self._after = None if journal is None else journal.after
         """Last event that the client has, until it is passed."""
@@ -46,9 +51,9 @@ class NumberedEvents:
             await wait_at_most(self._journal.answered, FIRST_WRITE_SECONDS)
             self._journal.answered.set()
             place = b"id: %d-%d-%d\n" % (self._begin, self._end, index)
-            await self._exchange.send_event(data_event(content, place))
+            await self._exchange.send_event(self._encode(content, place))
         else:
-            await self._exchange.send_event(data_event(content))
+            await self._exchange.send_event(self._encode(content))
 
     def _is_known(self, after: EventId, index: int) -> bool:
         if not self._is_within(after):

@@ -7,7 +7,7 @@ import msgspec
 
 from headrace.errors import HeadraceError, NotFound
 from headrace.gateway.access.tenant import Tenant
-from headrace.gateway.api.openai.responses.response_object import FAILED, IN_PROGRESS, QUEUED
+from headrace.gateway.api.openai.responses.response_object import CANCELLED, FAILED, IN_PROGRESS, QUEUED
 from headrace.gateway.api.openai.responses.stored_response import StoredResponse
 from headrace.gateway.api.openai.token_logprobs import Json
 from headrace.service_clients.cache import CacheClient
@@ -52,6 +52,18 @@ class ResponseArchive:
         if stored.response["status"] in (QUEUED, IN_PROGRESS) and not await self._runs(tenant, response_id):
             stored.response |= {"status": FAILED, "error": _GONE}
         return stored
+
+    def is_abandoned(self, stored: StoredResponse) -> bool:
+        """Whether a response has failed because no gateway runs it any more."""
+        return stored.response["error"] is _GONE
+
+    async def is_cancelled(self, tenant: Tenant, response_id: str) -> bool:
+        """Whether a response was cancelled, as far as the archive can tell."""
+        try:
+            stored = await self.get(tenant, response_id)
+        except HeadraceError:
+            return False
+        return bool(stored.response["status"] == CANCELLED)
 
     async def find_item(self, tenant: Tenant, item_id: str) -> Json | None:
         """Returns an item of the output of a response that is kept, if there is one. Raises Unavailable."""

@@ -84,7 +84,7 @@ class GenerationRoutes:
         """Answers a completion. `start`: takes the events of a stream; None answers whole. Raises HeadraceError."""
         resumption = None if start is None else start.resumption
         body = self._admission.read(call, CompletionBody, content, resumption=resumption)
-        options, prompts = self._bounded(completion_options(body), resumption), prompts_of(body)
+        options, prompts = self._bounded(completion_options(body), start), prompts_of(body)
         self._check_choice_count(len(prompts) * options.choice_count)
         stream = start if body.stream else None
         answer = partial(self._complete, call, prompts=prompts, options=options, stream=stream)
@@ -94,7 +94,7 @@ class GenerationRoutes:
         """Answers a conversation. `start`: takes the events of a stream; None answers whole. Raises HeadraceError."""
         resumption = None if start is None else start.resumption
         body = self._admission.read(call, ChatBody, content, resumption=resumption)
-        options = self._bounded(chat_options(body), resumption)
+        options = self._bounded(chat_options(body), start)
         self._check_choice_count(options.choice_count)
         stream = start if body.stream else None
         answer = partial(self._chat, call, options=options, stream=stream)
@@ -138,12 +138,10 @@ class GenerationRoutes:
         async with self._admission.open(call, body, operation, answer=answer) as envelope, self._event_stream(stream):
             yield envelope
 
-    def _bounded(self, options: Options, resumption: Resumption | None) -> Options:
+    def _bounded(self, options: Options, start: StreamStart | None) -> Options:
         """Returns options as this gateway bounds them, with the seed that a stream began with."""
         bounded = replace(options, ends_at_window=self._settings.ends_at_window)
-        if resumption is None:
-            return bounded
-        return replace(bounded, sampling=replace(bounded.sampling, seed=resumption.request.seed))
+        return bounded if start is None else start.seeded(bounded)
 
     def _check_choice_count(self, count: int) -> None:
         if count > self._settings.max_choices:

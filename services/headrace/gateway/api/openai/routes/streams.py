@@ -1,13 +1,13 @@
 """The route /headrace/streams: the rest of a stream whose connection broke."""
 
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
 from urllib.parse import parse_qs
 
-from headrace.errors import DeadlineExceeded, InvalidRequest, NotFound
+from headrace.errors import InvalidRequest, NotFound
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.request.client_timeout import MAX_TIMEOUT_MS, TIMEOUT_HEADER, client_timeout
+from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.resumption.event_id import EventId
 from headrace.gateway.resumption.journals import Journals
 from headrace.gateway.resumption.resumption import Resumption
@@ -18,16 +18,22 @@ Resume = Callable[[HttpExchange, Resumption], Awaitable[None]]
 """Answers with the rest of a stream. Raises HeadraceError."""
 
 
+class ResumingGroup(Protocol):
+    """Endpoints whose streams can be resumed."""
+
+    def resuming(self) -> Mapping[str, Resume]:
+        """Returns the handlers that continue streams, by the paths that began them."""
+
+
 class StreamRoutes:
     """Continues streams of any gateway, with the handlers that began them."""
 
     describe_error = staticmethod(error_body)
     scopes = frozenset({"generate"})
 
-    def __init__(self, journals: Journals, resuming: Mapping[str, Resume]) -> None:
-        """`resuming`: handlers, by the paths that began the streams."""
+    def __init__(self, journals: Journals, groups: Iterable[ResumingGroup]) -> None:
         self._journals = journals
-        self._resuming = resuming
+        self._resuming = {path: resume for group in groups for path, resume in group.resuming().items()}
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {PATH + "{name}": {"GET": self.resume}}
@@ -41,8 +47,8 @@ class StreamRoutes:
         )
         handler = self._resuming.get(resumption.request.path)
         if handler is None:
-            raise NotFound("a newer gateway began this stream, and this one does not know its API: ask again")
-        exchange.take_terms(_terms(resumption, client_timeout(exchange.header(TIMEOUT_HEADER))))
+            raise NotFound(f"streams of {resumption.request.path} are not read here: see that API, or ask again")
+        exchange.take_terms(resumption.terms(client_timeout(exchange.header(TIMEOUT_HEADER))))
         await handler(exchange, resumption)
 
 
@@ -55,15 +61,3 @@ def place_of(query: bytes, header: str | None) -> EventId | None:
     if header:
         return EventId.parse(header, LAST_EVENT_HEADER)
     return EventId.parse(given["after"], "after") if given.get("after") else None
-
-
-def _terms(resumption: Resumption, own_seconds: float | None) -> dict[str, str]:
-    """Returns the headers of the request that began the stream, with the time that is left. Raises DeadlineExceeded."""
-    terms = dict(resumption.request.headers)
-    if resumption.is_finished:
-        return terms
-    remaining = resumption.request.expires - time.monotonic()
-    if remaining <= 0:
-        raise DeadlineExceeded("the deadline of the request that began this stream has passed", stage="decode")
-    seconds = remaining if own_seconds is None else min(remaining, own_seconds)
-    return terms | {TIMEOUT_HEADER: str(min(MAX_TIMEOUT_MS, max(1, int(seconds * 1000))))}

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from headrace.gateway.access.tenant import Tenant
-from headrace.gateway.api.openai.responses.event_log import EventLog
+from headrace.gateway.api.openai.responses.background.event_log import EventLog
 
 MAX_BYTES = 32 * 1024 * 1024
 """Maximum bytes of all logs. Beyond that, closed logs are forgotten, oldest first."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headrace.gateway.api.openai.responses.event_log import EventLog
+from headrace.gateway.api.openai.responses.background.event_log import EventLog
 
 pytestmark = pytest.mark.anyio
 MOMENT = 5.0

@@ -1,7 +1,7 @@
 """Logs are kept per tenant, and forgotten when they take too much room."""
 
 from headrace.gateway.access.tenant import PUBLIC, Tenant
-from headrace.gateway.api.openai.responses.event_logs import EventLogs
+from headrace.gateway.api.openai.responses.background.event_logs import EventLogs
 
 
 def test_a_tenant_finds_its_own_alone() -> None:
