@@ -1,7 +1,9 @@
-"""Streams of minutes go through restarts of everything, each within its grace; clients resume those of a gateway."""
+"""Streams of minutes outlive an upgrade of everything, each restart within its grace; clients resume those of a
+gateway."""
 
 import asyncio
 import json
+import os
 import signal
 import time
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from tests.faults.platforms import POLL_SECONDS, arm, read_metrics
 from tests.hosts.fleet_plan import FleetOptions, host_of, kind_of
 from tests.hosts.host_platform import GATEWAYS, WORKERS, HostPlatform, on_hosts
 from tests.hosts.network.host_network import CLIENTS
+from tests.hosts.release import Release, former_release
 from tests.hosts.stream_process import StreamProcess
 
 TOKENS = 1200
@@ -20,6 +23,9 @@ GRACE_SECONDS = 30.0
 QUIET_SECONDS, WHOLE_SECONDS, END_SECONDS = 180.0, 120.0, 900.0
 KINDS = ("worker", "scheduler", "tokenizer", "cache", "nats", "gateway")
 RESUME_SECONDS = 60.0
+FORMER = os.environ.get("HEADRACE_HOSTS_OLD", "d2926d27f664479aef20e02da5e4e291defb4605")
+"""Commit that a platform under long streams is upgraded from: of 2026-11-28, the first that moves requests and resumes
+streams in every service."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,18 @@ class Restarts:
     rounds: int = 1
     kinds: tuple[str, ...] = KINDS
     number: signal.Signals = signal.SIGTERM
+    begins_with: str = ""
+    """Commit of the release that the platform begins with, and is upgraded from. Empty: this one."""
 
 
-LONG = Restarts(count=64, step_seconds=0.5, drain_seconds=25.0)
-"""Streams of ten minutes."""
+LONG = Restarts(count=64, step_seconds=0.5, drain_seconds=25.0, begins_with=FORMER)
+"""Streams of ten minutes under an upgrade, one process after the other."""
 OFTEN = Restarts(count=6, step_seconds=0.1, drain_seconds=1.0, rounds=5, kinds=("worker",), number=signal.SIGKILL)
 """Streams of two minutes that lose their worker more than five times."""
 
 
 @pytest.mark.timeout(1800)
-def test_streams_of_ten_minutes_outlive_everything(tmp_path: Path, root: Path) -> None:
+def test_streams_of_ten_minutes_outlive_an_upgrade_of_everything(tmp_path: Path, root: Path) -> None:
     found = play(LONG, tmp_path, root)
     assert found["faults"] == []
     assert found["counts"] == {"same": LONG.count}
@@ -68,7 +76,9 @@ async def restart_under_streams(restarts: Restarts, folder: Path) -> dict[str, A
     """Restarts one process after the other while the streams run. Returns what came of them."""
     # The usual deadline of a request is ten minutes.
     variables = (("HEADRACE_GATEWAY_DEFAULT_TIMEOUT_SECONDS", "1800"),)
-    async with on_hosts(FleetOptions(drain_seconds=restarts.drain_seconds, variables=variables)) as platform:
+    release = former_release(restarts.begins_with) if restarts.begins_with else Release()
+    options = FleetOptions(drain_seconds=restarts.drain_seconds, variables=variables, release=release)
+    async with on_hosts(options) as platform:
         addresses = [platform.network.address(host_of(name)) for name in GATEWAYS]
         streams = StreamProcess(folder, platform.network[CLIENTS], addresses, restarts.count, TOKENS, RESUME_SECONDS)
         try:
@@ -101,6 +111,7 @@ async def _restart_each(platform: HostPlatform, restarts: Restarts) -> dict[str,
     for name in names * restarts.rounds:
         asked = time.monotonic()
         platform.hold([name])
+        platform.install(name, Release())
         platform.send(name, restarts.number)
         await platform.ended([name], GRACE_SECONDS)
         stops[name] = max(stops.get(name, 0.0), time.monotonic() - asked)
