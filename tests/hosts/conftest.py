@@ -15,7 +15,7 @@ from tests.hosts.host_platform import on_hosts
 from tests.hosts.host_stage import HostStage, HostVerdict
 
 collect_ignore_glob = [] if os.environ.get("HEADRACE_HOSTS") else ["test_*.py"]
-NOTED = ("cut", "cut_wrong", "resumed", "retried", "slowest", "pause", "is_busy", "late", "broken")
+NOTED = ("cut", "cut_wrong", "stranded", "resumed", "retried", "slowest", "pause", "is_busy", "late", "broken")
 SEED = int(os.environ.get("HEADRACE_HOSTS_SEED", "1"))
 
 

@@ -41,7 +41,9 @@ class HostVerdict:
 
     verdict: Verdict
     cut: int = 0
-    """Streams whose own gateway was lost, and that no other could resume. They are judged by what they said."""
+    """Answers that had begun when their own gateway was lost, and cannot be resumed, as streams of several choices."""
+    stranded: int = 0
+    """Streams with ids that no gateway resumed."""
     cut_wrong: int = 0
     """Cut answers that had said something else than the beginning of what they were to say."""
     resumed: list[float] = field(default_factory=list)
@@ -66,7 +68,7 @@ class HostVerdict:
         held = [text for text in self.verdict.broken if not (self.is_busy and text.startswith(TIMES))]
         if self.verdict.fault.promise.failures:
             return [*held, *wrong]
-        lost = [f"{self.cut} cut"] if self.cut else []
+        lost = [f"{self.stranded} not resumed"] if self.stranded else []
         late = [f"{self.late} failed late"] if self.late else []
         slow = [f"resumed after {max(self.resumed):.1f} s"] if max(self.resumed, default=0.0) > RESUME_SECONDS else []
         return [*held, *wrong, *lost, *late, *([] if self.is_busy else slow)]
@@ -141,6 +143,7 @@ class HostStage:
         return HostVerdict(
             Verdict(fault, seen),
             cut=len(cut),
+            stranded=sum(bool(answer.lines.resume_path) for answer in cut),
             cut_wrong=count_wrong(cut, self.undisturbed),
             resumed=[each.seconds for each in balancer.resumed],
             retried=balancer.retried,
