@@ -82,6 +82,10 @@ PARTS = [
     (("north", "west"), ("east", "south"), "scheduler"),
 ]
 """Groups that do not reach each other, and the scheduler that makes the most of it: one that a gateway does not see."""
+TOKENLESS = ("north", "west")
+"""Group with a gateway and without a tokenizer."""
+WAITING = Promise(recovery=None, stall=3.0)
+"""Promise where requests that come before a gateway says that it is not ready wait for a tokenizer, 15 s at most."""
 LIES = [
     ("scheduler", "scheduler-1"),
     ("scheduler", "gateway-1"),
@@ -96,7 +100,12 @@ FAULTS = [
     Fault("5 % of packets lost", HOSTS, lose, Promise(recovery=None)),
     Fault("everything 50 ms late", HOSTS, delay, Promise(recovery=None)),
     *(
-        Fault(f"{' and '.join(these)} | {' and '.join(those)} cut", HOSTS, part(these, those, leader), SILENT)
+        Fault(
+            f"{' and '.join(these)} | {' and '.join(those)} cut",
+            HOSTS,
+            part(these, those, leader),
+            WAITING if these == TOKENLESS else SILENT,
+        )
         for these, those, leader in PARTS
     ),
     *(
