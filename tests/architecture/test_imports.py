@@ -8,7 +8,7 @@ import pytest
 
 LAYERS = [
     {"v1", "errors", "demo_model", "failpoints", "domain", "catalogue", "storage", "kv"},
-    {"gguf_text", "folder_text", "settings", "access"},
+    {"gguf_text", "folder_text", "settings", "access", "served"},
     {"engine"},
     {"telemetry", "evaluation", "planning"},
     {"quantization"},

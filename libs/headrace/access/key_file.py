@@ -1,9 +1,7 @@
 """The file of keys: JSON with the SHA-256 of every key, and never a key itself."""
 
 import contextlib
-import fcntl
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,13 +12,11 @@ from pydantic import ValidationError
 from headrace.access.api_key import ApiKey, new_key
 from headrace.access.key_record import KeyRecord
 from headrace.errors import ConfigError, InvalidRequest, NotFound
+from headrace.storage.file_lock import locked
 from headrace.storage.whole_file import write_whole
 
 FILE_NAME = "keys.json"
 VERSION = 1
-MODE = 0o600
-LOCK_SECONDS = 10.0
-LOCK_INTERVAL = 0.02
 
 
 class KeyFile:
@@ -91,44 +87,18 @@ class KeyFile:
     @contextlib.contextmanager
     def _changed(self, *, must_exist: bool = True) -> Iterator[dict[str, KeyRecord]]:
         """Yields the keys to change, and writes them afterwards."""
-        with self._lock():
-            records = self.read() if must_exist or self.path.exists() else {}
-            yield records
-            self._write(records)
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        path = self.path.with_name(f"{self.path.name}.lock")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, MODE)
+            with locked(self.path):
+                records = self.read() if must_exist or self.path.exists() else {}
+                yield records
+                self._write(records)
         except OSError as error:
             raise ConfigError(f"cannot change the file of keys {self.path}: {error}", param="keys_file") from None
-        try:
-            _acquire(descriptor, path)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _write(self, records: Mapping[str, KeyRecord]) -> None:
         """Replaces the file. It is on the disk before its name is."""
         content = {"version": VERSION, "keys": [record.model_dump(mode="json") for record in records.values()]}
-        try:
-            write_whole(self.path, json.dumps(content, indent=1))
-        except OSError as error:
-            raise ConfigError(f"cannot write the file of keys {self.path}: {error}", param="keys_file") from None
-
-
-def _acquire(descriptor: int, path: Path) -> None:
-    """Takes the lock, which ends with the process. Raises ConfigError when another keeps it for long."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        if time.monotonic() > deadline:
-            raise ConfigError(f"another process has held {path} for {LOCK_SECONDS:g} s: try again when it has ended")
-        time.sleep(LOCK_INTERVAL)
+        write_whole(self.path, json.dumps(content, indent=1))
 
 
 def _known(records: Mapping[str, KeyRecord], key_id: str) -> KeyRecord:

@@ -85,6 +85,11 @@ class GatewaySettings(ServiceSettings):
     model_order: Names = ()
     """Models in the order in which /v1/models lists them: headrace up gives that of its command line. Others follow by
     their names."""
+    aliases: NamesByName = Field(default_factory=dict)
+    """ALIAS=MODEL: further names of models, such as those that clients of other platforms are written for. Answers name
+    the model."""
+    models_file: Path | None = None
+    """File of what was loaded, unloaded and named while the platform ran: see headrace models. Read when it changes."""
     overflow: NamesByName = Field(default_factory=dict)
     """MODEL=SMALLER: the model that answers requests when the queue of MODEL is full, or MODEL sleeps for too long. The
     answer says so in `model` and in x-headrace-overflow."""

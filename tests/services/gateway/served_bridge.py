@@ -19,6 +19,7 @@ from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.fleet.served_names import ServedNames
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.job.job import Job, Options
@@ -43,7 +44,7 @@ class FakePipeline:
     """Answers with text at once: `piece_count` pieces of `piece_length` characters."""
 
     def __init__(self, piece_count: int, piece_length: int) -> None:
-        self.fleet = SimpleNamespace(find=self._model)
+        self.fleet = SimpleNamespace(find=self._model, names=ServedNames())
         self.prepare = SimpleNamespace(completion=self._completion)
         self._count, self._length = piece_count, piece_length
 

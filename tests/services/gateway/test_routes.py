@@ -17,6 +17,7 @@ from headrace.gateway.api.openai.routes.models import ModelRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.fleet.served_names import ServedNames
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 
@@ -31,7 +32,7 @@ async def find_model(name: str) -> ModelFacts:
 
 async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     settings = GatewaySettings()
-    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model), encoder=NoTokenizer())
+    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model, names=ServedNames()), encoder=NoTokenizer())
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
     app = Routes(

@@ -12,6 +12,7 @@ from prometheus_client import REGISTRY
 from headrace.gateway.api.grpc.inference_servicer import InferenceServicer
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.fleet.served_names import ServedNames
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
@@ -25,7 +26,7 @@ class Pipeline:
     """Writes more than any buffer holds."""
 
     def __init__(self) -> None:
-        self.fleet = SimpleNamespace(find=self._find)
+        self.fleet = SimpleNamespace(find=self._find, names=ServedNames())
         self.prepare = SimpleNamespace(completion=self._completion)
 
     async def _find(self, model: str) -> None:

@@ -11,6 +11,7 @@ from headrace.access.api_key import ApiKey, new_key, parse_key
 from headrace.access.key_file import KeyFile
 from headrace.access.key_record import KeyRecord
 from headrace.errors import ConfigError, Unauthenticated
+from headrace.storage.file_stamp import FileStamp
 
 SCHEME = "bearer "
 WATCH_SECONDS = 0.25
@@ -26,7 +27,7 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         """Reads the file of keys. Raises ConfigError."""
         self._file = KeyFile(path)
-        self._stamp = self._look()
+        self._stamp = FileStamp.of(self._file.path)
         self._records: Mapping[str, KeyRecord] = self._file.read()
         self._fault = ""
 
@@ -77,7 +78,7 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Reads the file if it has changed."""
-        stamp = self._look()
+        stamp = FileStamp.of(self._file.path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -89,14 +90,6 @@ class KeyRing:
             return
         self._fault = ""
         _log.info("read the file of keys", extra={"keys": self.report()})
-
-    def _look(self) -> tuple[int, int, int] | None:
-        """Returns what tells one version of the file from the next."""
-        try:
-            found = self._file.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _checked(record: KeyRecord) -> KeyRecord:

@@ -13,6 +13,7 @@ from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.gateway.fleet.served_names import ServedNames
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.rpc.member_address import split
 from headrace.service_clients.worker import WorkerClient
@@ -40,6 +41,7 @@ class Fleet:
     ) -> None:
         """`open_worker`: makes the client of the worker at an address, `host:port`."""
         self.inboxes = Inboxes()
+        self.names = ServedNames(settings.aliases, settings.models_file)
         self.quarantine = Quarantine()
         self._memory = ModelMemory(link)
         self._settings = settings
@@ -82,7 +84,8 @@ class Fleet:
             workers = self.workers
             for worker in workers:
                 found |= worker.models()
-            self._listed = found | {worker.model.model: worker.model for worker in workers}
+            found |= {worker.model.model: worker.model for worker in workers}
+            self._listed = {name: model for name, model in found.items() if not self._is_unloaded(model)}
             self._listed_at = now
         return self._listed
 
@@ -108,10 +111,14 @@ class Fleet:
         """
         models = self.models()
         info = models.get(name) or self._memory.recall(name)
-        if info is None:
-            known = ", ".join(sorted({*models, *self._memory.names})) or "none is ready yet"
+        if info is None or self._is_unloaded(info):
+            remembered = (other for other in self._memory.names if not self.names.is_unloaded(other))
+            known = ", ".join(sorted({*models, *remembered, *self.names.aliases})) or "none is ready yet"
             raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
         return info
+
+    def _is_unloaded(self, model: ModelFacts) -> bool:
+        return self.names.is_unloaded(model.parent or model.model)
 
     async def find(self, name: str) -> ModelFacts:
         """Returns what `model` does, after giving a gateway that has just started time to receive its workers'

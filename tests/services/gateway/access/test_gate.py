@@ -24,6 +24,7 @@ from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.fleet.served_names import ServedNames
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
@@ -70,7 +71,7 @@ def keys(tmp_path: Path) -> KeyFile:
 
 def routes(keys: KeyFile) -> Routes:
     settings, ledger = GatewaySettings(), Ledger(8)
-    fleet = SimpleNamespace(find=find, models=lambda: MODELS, listed=lambda: list(MODELS.values()))
+    fleet = SimpleNamespace(find=find, models=lambda: MODELS, listed=lambda: list(MODELS.values()), names=ServedNames())
     pipeline: Any = SimpleNamespace(fleet=fleet, encoder=NoTokenizer())
     health: Any = SimpleNamespace(ready=True, report=lambda: {"status": "ready"})
     gate = Gate(KeyRing(keys.path))

@@ -51,7 +51,8 @@ class HttpAdmission:
         if resumption is not None:
             return self._resumed(call, body, resumption.request.model)
         if body.model:
-            return body
+            model = self._fleet.names.resolve(body.model)
+            return body if model == body.model else body.model_copy(update={"model": model})
         known = self._fleet.models().items()
         fitting = [
             name

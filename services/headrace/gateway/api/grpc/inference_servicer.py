@@ -102,11 +102,12 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs, options = inputs_of(request, self._settings.max_inputs), embedding_options_of(request)
+        model = self._pipeline.fleet.names.resolve(request.model)
         async with (
-            self._called(request.model, context, "embeddings", "embed") as call,
-            self._admission.open(self._ask(call, request.model, use_cache=True)) as envelope,
+            self._called(model, context, "embeddings", "embed") as call,
+            self._admission.open(self._ask(call, model, use_cache=True)) as envelope,
         ):
-            job = await self._pipeline.prepare.embeddings(request.model, inputs, options, envelope)
+            job = await self._pipeline.prepare.embeddings(model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
             envelope.account.finish()
@@ -191,6 +192,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         finish: Callable[[GrpcCall, Job], Awaitable[T]],
     ) -> T:
         """Answers a call by its model, or by that model's overflow model, which the trailing metadata name."""
+        model = self._pipeline.fleet.names.resolve(model)
         async with self._called(model, context, operation) as call:
 
             async def attempt(chosen: str) -> T:

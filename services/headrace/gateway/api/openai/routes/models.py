@@ -54,10 +54,15 @@ class ModelRoutes:
     async def _list_models(self, exchange: HttpExchange) -> None:
         models = [model for model in self._pipeline.fleet.listed() if exchange.caller.may_use(model.model)]
         data = await asyncio.gather(*map(self._describe, models))
+        by_name = {str(described["id"]): described for described in data}
+        aliases = sorted(self._pipeline.fleet.names.aliases.items())
+        data += [by_name[model] | {"id": alias} for alias, model in aliases if model in by_name]
         await exchange.send_json(200, {"object": "list", "data": data})
 
     async def _show_model(self, exchange: HttpExchange) -> None:
-        name = exchange.path.removeprefix(f"{_PATH}/")
+        asked = exchange.path.removeprefix(f"{_PATH}/")
+        name = self._pipeline.fleet.names.resolve(asked)
         if not exchange.caller.may_use(name):
-            raise ModelNotFound(f"model {name!r} is not among those of this API key", param="model")
-        await exchange.send_json(200, await self._describe(await self._pipeline.fleet.find(name)))
+            raise ModelNotFound(f"model {asked!r} is not among those of this API key", param="model")
+        described = await self._describe(await self._pipeline.fleet.find(name))
+        await exchange.send_json(200, described | {"id": asked})

@@ -1,0 +1,14 @@
+"""ServedModel that was loaded while a platform ran."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ServedModel(BaseModel):
+    """Sources of a model, as `headrace up` takes them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str
+    """Folder, GGUF file, hub id, or name from the catalogue."""
+    draft: str = ""
+    """Source of a model that drafts for it. Empty: the usual one, if any."""
