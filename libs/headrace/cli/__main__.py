@@ -20,8 +20,11 @@ app = App(
 COMMANDS = {
     "up": ("up.up:up", "Runs the whole platform on this machine."),
     "chat": ("chat:chat", "Talks to a model in the terminal."),
+    "status": ("platform.platform_status:status", "Says whether a platform runs, and how it is."),
+    "stop": ("platform.stop_command:stop", "Stops a running platform."),
+    "restart": ("platform.restart_command:restart", "Starts a running platform again, with the same arguments."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
-    "top": ("top:top", "Watches a running platform: services, models, load."),
+    "top": ("top.top:top", "Watches a running platform: services, models, load."),
     "logs": ("service_logs:logs", "Shows the logs of the services."),
     "models": ("model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
