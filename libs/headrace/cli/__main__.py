@@ -25,7 +25,7 @@ COMMANDS = {
     "restart": ("platform.restart_command:restart", "Starts a running platform again, with the same arguments."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
     "top": ("top.top:top", "Watches a running platform: services, models, load."),
-    "logs": ("service_logs:logs", "Shows the logs of the services."),
+    "logs": ("logs.service_logs:logs", "Shows the logs of the services."),
     "models": ("model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("certs:certs", "Makes certificates for the services."),
