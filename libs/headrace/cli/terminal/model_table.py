@@ -15,8 +15,8 @@ WIDE = 150
 _MEANINGS = "size: what a pull takes, about. made for: a device with room for it (headrace plan says more). "
 _NARROW_MEANINGS = "Below each name: its id on the hub. With --json or a wider terminal: drafts and fallbacks."
 _WIDE_MEANINGS = (
-    "draft: a small model that drafts tokens for it, if it was pulled too. fallback: a smaller model that can answer in "
-    "its place. id: on the hub."
+    "draft: a small model that drafts tokens for it, if it was pulled too. fallback: a smaller model that can answer "
+    "in its place. id: on the hub."
 )
 
 
