@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.errors import ConfigError
-from headrace.settings.near_names import hint
+from headrace.errors.near_names import hint
 
 DEFAULTS = "other_defaults"
 DEFAULT_HELP = "value for a setting that neither flag, environment nor file gives; may be repeated"

@@ -88,7 +88,7 @@ def find(url: str, name: str) -> dict[str, Any]:
             if name != "last":
                 break
     if not found:
-        raise NotFound(f"no gateway remembers request {name}: it is older than the last few hundred, or never was")
+        raise NotFound(f"request {name} was not found: gateways keep only the last few hundred requests")
     return max(found, key=lambda record: float(record["started"]))
 
 

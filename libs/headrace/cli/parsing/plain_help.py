@@ -14,7 +14,7 @@ SILENT_DEFAULTS = frozenset({'""', "False", "None", "{}", "()", "[]"})
 """Defaults that say no more than the text does."""
 
 
-class PlainHelp(DefaultFormatter):  # type: ignore[misc]
+class PlainHelp(DefaultFormatter):
     """Writes MODEL for a positional argument, where the parser would take --model too, and no default that is empty."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError, UnknownOptionError
 
-from headrace.settings.near_names import hint
+from headrace.errors.near_names import hint
 
 
 def usage_error(error: CycloptsError, commands: Iterable[str]) -> str:

@@ -19,6 +19,8 @@ class KeyReader:
 
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._pressed = ""
+        """Keys that came with others, and were not returned yet."""
         self._saved: list[Any] = []
         self._handlers: dict[int, Any] = {}
         self._waking: tuple[int, int] = (-1, -1)
@@ -47,6 +49,8 @@ class KeyReader:
 
     def read(self, seconds: float) -> str:
         """Returns the next key; empty after so many seconds, and when the window has another size."""
+        if self._pressed:
+            return self._next()
         wanted = [self._waking[0], *([] if self._input is None else [self._input])]
         ready = select.select(wanted, [], [], max(0.0, seconds))[0]
         if self._waking[0] in ready:
@@ -59,7 +63,12 @@ class KeyReader:
             self._input = None
             return ""
         # Arrows and the like arrive as several characters after an escape.
-        return "" if text.startswith(_ESCAPE) and len(text) > 1 else text[0]
+        self._pressed = "" if text.startswith(_ESCAPE) and len(text) > 1 else text
+        return self._next()
+
+    def _next(self) -> str:
+        key, self._pressed = self._pressed[:1], self._pressed[1:]
+        return key
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Tables of models: those of this machine, and those that can be pulled by name."""
+"""Tables of models: of this machine, and of the catalogue."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from rich.text import Text
 from headrace.catalogue.catalogue import KnownModel
 from headrace.errors import HeadraceError
 
-WIDE = 150
+WIDE = 160
 """Columns of a terminal that has room for all in one line."""
 _MEANINGS = "size: what a pull takes, about. made for: a device with room for it (headrace plan says more). "
 _NARROW_MEANINGS = "Below each name: its id on the hub. With --json or a wider terminal: drafts and fallbacks."
@@ -62,7 +62,7 @@ def local_table(models: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def catalogue_table(models: Sequence[KnownModel], here: Collection[str], width: int) -> Table | Text:
-    """Returns the models that can be pulled by name. `here`: names of those that were. In a narrow terminal its id
+    """Returns the models that can be pulled by name. `here`: names of the pulled ones. In a narrow terminal its id
     is in a second line."""
     if width < WIDE:
         return Text("\n").join(_narrow_lines(models, here))

@@ -65,7 +65,7 @@ def clean_up(folder: Path) -> None:
 
 
 def _family(identity: ProcessIdentity) -> list[ProcessIdentity]:
-    """Returns the processes that a process has started, and those that these have started."""
+    """Returns the children of a process, and theirs."""
     # Comes with what runs a platform; other commands work without it.
     import psutil
 

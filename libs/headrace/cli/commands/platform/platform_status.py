@@ -55,7 +55,7 @@ def status(
 
 
 def health_of(platform: dict[str, Any]) -> str:
-    """Returns what a platform says of itself: ready, or why it is not."""
+    """Returns what a platform answers about itself: ready, or why it is not."""
     if platform.get("state") != "ready":
         return str(platform.get("state", "starting"))
     try:
@@ -71,12 +71,13 @@ def health_of(platform: dict[str, Any]) -> str:
 
 def duration_text(seconds: float) -> str:
     """Returns a time as people say it, such as 2 d 3 h, 5 min or 12 s."""
-    minutes, hours, days = int(seconds) // 60, int(seconds) // 3600, int(seconds) // 86400
+    whole = max(0, int(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if days:
         return f"{days} d {hours % 24} h"
     if hours:
         return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{max(0, int(seconds))} s"
+    return f"{minutes} min" if minutes else f"{whole} s"
 
 
 def _show_none(state_dir: Path, error: NotFound, as_json: bool, *, is_starting: bool) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.terminal.platform_load import ModelLoad
+from headrace.cli.terminal.shortened import shortened
 from headrace.cli.terminal.state_styles import STATE_STYLES
 
 WIDE = 110
@@ -109,14 +110,6 @@ def legend() -> Table:
         table.add_row(column.title, column.meaning)
     table.add_row("state", "with several models in one worker: awake, asleep in host memory, or on disk")
     return table
-
-
-def shortened(name: str, width: int) -> str:
-    """Returns a name that fits, with its begin and its end: what tells models apart is often at the end."""
-    if len(name) <= width:
-        return name
-    tail = (width - 1) // 2
-    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
 
 
 def _models(loads: Sequence[ModelLoad], residences: Mapping[str, str], width: int, key: str) -> Table:
