@@ -1,13 +1,16 @@
 """Platforms in the background: started, looked at, started again and stopped by commands, each a process of its own."""
 
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,10 +49,20 @@ def status(state: list[str]) -> tuple[int, dict[str, Any]]:
 def in_a_terminal(*arguments: str, keys: str = "", wait_for: str = "") -> tuple[str, int]:
     """Runs a command in a terminal of 80 columns, which is closed when it has ended. Keys are pressed once some text is
     shown. Returns what it showed, and its exit code."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ |= {"COLUMNS": "80", "TERM": "xterm"}
-        os.execv(sys.executable, [sys.executable, "-m", "headrace.cli", *arguments])
+    terminal, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.cli", *arguments],
+        stdin=side,
+        stdout=side,
+        stderr=side,
+        env=environment | {"TERM": "xterm"},
+        start_new_session=True,
+        # Without it, neither Ctrl-C nor the end of the terminal would reach the command.
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(side)
     shown, deadline = "", time.monotonic() + SECONDS
     with suppress(OSError):
         while time.monotonic() < deadline:
@@ -61,7 +74,11 @@ def in_a_terminal(*arguments: str, keys: str = "", wait_for: str = "") -> tuple[
                 os.write(terminal, keys.encode())
                 keys = ""
     os.close(terminal)
-    return shown, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        return shown, process.wait(10)
+    finally:
+        process.kill()
+        process.wait(10)
 
 
 def test_a_platform_outlives_its_terminal_and_is_started_again_with_its_arguments(state: list[str]) -> None:

@@ -48,8 +48,8 @@ def trust(authority: Path | None, described: Mapping[str, Any]) -> None:
         if not authority.expanduser().is_file():
             raise ConfigError(f"there is no file {authority} with the certificates of an authority", param="ca")
         os.environ[AUTHORITY_VARIABLE] = str(authority.expanduser())
-    elif "authority" in described:
-        os.environ.setdefault(AUTHORITY_VARIABLE, str(described["authority"]))
+    elif "authority" in described and not os.environ.get(AUTHORITY_VARIABLE):
+        os.environ[AUTHORITY_VARIABLE] = str(described["authority"])
 
 
 def choose_model(url: str, model: str | None, key: str = "") -> str:

@@ -13,17 +13,24 @@ NAME = "supervisor"
 
 
 class SupervisorLog:
-    """Writes a line for each change of a service. It begins a new file, and keeps that of the run before."""
+    """Writes a line for each change of a service. It begins a new file, and keeps that of the run before. Use it as a
+    context manager."""
 
     def __init__(self, path: Path) -> None:
         rotate(path, max_bytes=0)
         self.path = path
         self._states: dict[str, str] = {}
-        handler = logging.FileHandler(path)
-        handler.setFormatter(JsonFormatter(NAME))
+        self._handler = logging.FileHandler(path)
+        self._handler.setFormatter(JsonFormatter(NAME))
         # Not one of the tree: what other loggers of this process say goes elsewhere.
         self._log = logging.Logger("headrace.supervisor")
-        self._log.addHandler(handler)
+        self._log.addHandler(self._handler)
+
+    def __enter__(self) -> "SupervisorLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handler.close()
 
     def take_stderr(self) -> None:
         """Has this process write its errors there too, in place of a terminal that may go away."""

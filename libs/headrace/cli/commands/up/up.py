@@ -59,8 +59,7 @@ def up(
             page.print(described, options.platform.models, in_background=True)
         return
     view: View = JsonView(keys) if json else LiveView(page) if console.is_terminal else LineView(page)
-    with StateFolder(flags.state_dir) as state:
-        log = SupervisorLog(state.log_path(SUPERVISOR_LOG))
+    with StateFolder(flags.state_dir) as state, SupervisorLog(state.log_path(SUPERVISOR_LOG)) as log:
         if in_background:
             log.take_stderr()
         asyncio.run(_run(options, state, view, log))
