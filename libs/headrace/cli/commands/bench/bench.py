@@ -160,6 +160,8 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
         f"\n{summary['requests_per_second']} req/s   {summary['output_tokens_per_second']} tok/s   "
         f"goodput {summary['goodput_requests_per_second']} req/s   failed {summary['failed']}"
     )
+    if summary["itl_ms"]["p50"] == 0:
+        console.print("[dim]ITL is 0 where several tokens came in one event.[/]")
     if summary.get("profile"):
         scaled = f", lengths times {summary['scale']} to fit the model" if summary["scale"] < 1 else ""
         means = f"{summary['input_tokens']} + {summary['output_tokens']} tokens on average"

@@ -22,6 +22,8 @@ from headrace.supervisor.state import DEFAULT_FOLDER, is_held, last_platform, re
 
 NOT_RUNNING_CODE = 3
 TIMEOUT = 5.0
+WIDE = 100
+"""Columns of a terminal that has room for the addresses of services; headrace ps has them in any."""
 
 
 def status(
@@ -112,13 +114,16 @@ def _show(platform: dict[str, Any], health: str, state_dir: Path) -> None:
 
 
 def _services(services: list[dict[str, Any]], now: float) -> Table:
+    has_addresses = console.width >= WIDE
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("service", "state", "pid", "up", "restarts", "address", "model"):
+    titles = ("service", "state", "pid", "up", "restarts", *(("address",) if has_addresses else ()), "model")
+    for title in titles:
         table.add_column(title, no_wrap=title != "model", justify="right" if title in ("pid", "up") else "left")
     for service in services:
         state = Text(service["state"], style=STATE_STYLES.get(service["state"], ""))
         restarts = Text(str(service["restarts"]), style="red" if service["restarts"] else "dim")
         up = duration_text(now - service["started"]) if service.get("started") else ""
+        address = (service["address"],) if has_addresses else ()
         model = Text(service.get("model", ""), overflow="fold")
-        table.add_row(service["name"], state, str(service["pid"] or ""), up, restarts, service["address"], model)
+        table.add_row(service["name"], state, str(service["pid"] or ""), up, restarts, *address, model)
     return table

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from headrace.supervisor.files.log_rotation import rotate
 from headrace.supervisor.platform import Platform
+from headrace.supervisor.state import SUPERVISOR_LOG
 from headrace.telemetry.logs import JsonFormatter
-
-NAME = "supervisor"
 
 
 class SupervisorLog:
@@ -21,7 +20,7 @@ class SupervisorLog:
         self.path = path
         self._states: dict[str, str] = {}
         self._handler = logging.FileHandler(path)
-        self._handler.setFormatter(JsonFormatter(NAME))
+        self._handler.setFormatter(JsonFormatter(SUPERVISOR_LOG))
         # Not one of the tree: what other loggers of this process say goes elsewhere.
         self._log = logging.Logger("headrace.supervisor")
         self._log.addHandler(self._handler)
