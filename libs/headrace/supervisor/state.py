@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ConfigError, NotFound
+from headrace.errors import ConfigError, Forbidden, NotFound
 from headrace.storage.private_files import close_all_to_others, close_to_others
 from headrace.storage.whole_file import write_whole
 from headrace.supervisor.system.process_identity import ProcessIdentity
@@ -130,7 +130,7 @@ def _in_use(path: Path) -> str:
 
 def holder_of(folder: Path) -> ProcessIdentity | None:
     """Returns the process that runs a platform on a state folder; None where none does. Raises NotFound while one is
-    just starting."""
+    just starting, and Forbidden for the folder of another user."""
     path = folder.expanduser().absolute()
     try:
         with (path / LOCK_FILE).open() as lock:
@@ -138,6 +138,8 @@ def holder_of(folder: Path) -> ProcessIdentity | None:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return _signed(lock.read(), path)
+    except PermissionError:
+        raise Forbidden(f"the state folder {path} belongs to another user") from None
     except OSError:
         pass
     return None
@@ -154,7 +156,7 @@ def _signed(text: str, path: Path) -> ProcessIdentity:
 def read_platform(folder: Path) -> dict[str, Any]:
     """Reads the description of the platform that runs on a state folder. Raises NotFound."""
     path = folder.expanduser().absolute()
-    if holder_of(path) is not None:
+    if is_held(path):
         if described := last_platform(path):
             return described
         raise NotFound(f"a platform on {path} is just starting or stopping")
