@@ -1,6 +1,7 @@
 """Runs `headrace`, as a process of its own or in this one."""
 
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -9,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from headrace.cli.__main__ import main
+from headrace.settings.web.connection_options import AUTHORITY_VARIABLE
 
 Done = subprocess.CompletedProcess[str]
 
@@ -25,6 +27,8 @@ def headrace_here(*arguments: str, stdin: str = "") -> Done:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(warned):
         patch.setattr(sys, "argv", ["headrace", *arguments])
         patch.setattr(sys, "stdin", io.StringIO(stdin))
+        # Has what the command trusts forgotten with it.
+        patch.setenv(AUTHORITY_VARIABLE, os.environ.get(AUTHORITY_VARIABLE, ""))
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Cyclopts application invoked without tokens")

@@ -59,7 +59,7 @@ def test_explain(demo_platform: RunningPlatform) -> None:
     assert "chosen" in headrace_here("explain", asked, *state(demo_platform)).stdout
     unknown = headrace_here("explain", "nobody", *state(demo_platform))
     assert unknown.returncode != 0
-    assert "no scheduler knows request nobody" in unknown.stderr
+    assert "request nobody was not found: schedulers" in unknown.stderr
 
 
 def test_trace(demo_platform: RunningPlatform) -> None:
@@ -73,7 +73,7 @@ def test_trace(demo_platform: RunningPlatform) -> None:
     assert f"headrace explain {found['request_id']}" in shown
     unknown = headrace_here("trace", "nobody", *state(demo_platform))
     assert unknown.returncode != 0
-    assert "no gateway remembers request nobody" in unknown.stderr
+    assert "request nobody was not found: gateways" in unknown.stderr
 
 
 def test_top(demo_platform: RunningPlatform) -> None:
@@ -82,7 +82,8 @@ def test_top(demo_platform: RunningPlatform) -> None:
     assert (model["model"], model["worker_count"], model["waiting"]) == ("headrace-demo", 1, 0)
     assert {service["state"] for service in looked["services"]} == {"ready"}
     shown = headrace_here("top", "--once", "--interval", "0.2", *state(demo_platform)).stdout
-    assert "tokens/s" in shown
+    assert "tok/s" in shown
+    assert "time to first token" in shown
     assert "worker-0" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
 
@@ -130,7 +131,13 @@ def test_completion(shell: str) -> None:
 
 def test_models(tmp_path: Path) -> None:
     listed = json.loads(headrace_here("models", "list", "--json").stdout)["models"]
-    assert {"name": "headrace-demo", "from": "bundled", "path": str(CHECKPOINT)} in listed
+    (bundled,) = (model for model in listed if model["from"] == "bundled")
+    assert (bundled["name"], bundled["path"]) == ("headrace-demo", str(CHECKPOINT))
+    assert bundled["bytes"] > 2 * bundled["parameter_count"] > 6_000_000
+    shown = headrace_here("models", "list").stdout
+    assert "apache-2.0" in shown
+    assert "Qwen/Qwen3-32B-AWQ" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
     missing = headrace_here("models", "rm", "org/none")
     assert missing.returncode == 1
     assert "org/none was not pulled" in missing.stderr

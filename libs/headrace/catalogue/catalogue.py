@@ -16,6 +16,12 @@ class KnownModel:
     title: str
     source: str
     """Id of the repository that its quantized weights are pulled from."""
+    parameter_count: int
+    """Parameters, to three digits."""
+    download_bytes: int
+    """Size of the quantized weights, to three digits."""
+    license: str
+    """License, as hubs name it."""
     device: str
     """Device profile that it is meant for."""
     draft: str | None = None

@@ -3,10 +3,12 @@
 import os
 import sys
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, Parameter
 
 from headrace.cli.other_words import translated
 from headrace.cli.output import fail
+from headrace.cli.parsing.plain_help import PlainHelp
+from headrace.cli.parsing.usage_errors import usage_error
 from headrace.errors import HeadraceError
 
 # The supervisor starts processes while it talks gRPC; it never forks without exec, so gRPC need not prepare for that.
@@ -16,13 +18,18 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 app = App(
     name="headrace",
     help="Serves large language models: OpenAI-compatible outside, gRPC and NATS inside.",
+    help_formatter=PlainHelp(),
+    default_parameter=Parameter(negative_iterable=()),
 )
 COMMANDS = {
     "up": ("up.up:up", "Runs the whole platform on this machine."),
     "chat": ("chat:chat", "Talks to a model in the terminal."),
+    "status": ("platform.platform_status:status", "Says whether a platform runs, and how it is."),
+    "stop": ("platform.stop_command:stop", "Stops a running platform."),
+    "restart": ("platform.restart_command:restart", "Starts a running platform again, with the same arguments."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
-    "top": ("top:top", "Watches a running platform: services, models, load."),
-    "logs": ("service_logs:logs", "Shows the logs of the services."),
+    "top": ("top.top:top", "Watches a running platform: services, models, load."),
+    "logs": ("logs.service_logs:logs", "Shows the logs of the services."),
     "models": ("model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("certs:certs", "Makes certificates for the services."),
@@ -48,7 +55,9 @@ def main() -> None:
     """Runs a command. Prints Headrace's own errors in words, without a stack trace."""
     try:
         sys.argv[1:] = translated(sys.argv[1:])
-        app()
+        app(exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        fail(usage_error(error, COMMANDS), as_json="--json" in sys.argv)
     except HeadraceError as error:
         fail(error.message, as_json="--json" in sys.argv)
     except KeyboardInterrupt:

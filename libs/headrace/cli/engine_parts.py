@@ -15,6 +15,11 @@ def missing_parts() -> list[str]:
     return [name for name in PARTS if importlib.util.find_spec(name) is None]
 
 
+def has_engine_parts() -> bool:
+    """Whether torch and all packages of a worker are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", *PARTS))
+
+
 def require_engine_parts() -> None:
     """Raises ConfigError if torch or a package of a worker is missing, saying what to install."""
     _require(("torch", *PARTS), "worker,tokenizer,torch")

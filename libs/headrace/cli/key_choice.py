@@ -48,8 +48,8 @@ def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice
     host = reach.host or USUAL_HOST
     if not choice.count and not reach.without_keys and not is_loopback_address(host):
         raise ConfigError(
-            f"other machines reach {host}, and there is no key to tell who may come in: make one with "
-            "headrace keys create NAME, or let everyone in with --without-keys",
+            f"other machines can reach {host}, but no API key exists: make one with headrace keys create NAME, or let "
+            "all clients in with --without-keys",
             param="host",
         )
     return choice

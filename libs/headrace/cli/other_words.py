@@ -7,7 +7,7 @@ from headrace.errors import InvalidRequest
 MEANINGS: Mapping[str, tuple[str, ...]] = {
     "serve": ("up",),
     "start": ("up",),
-    "status": ("ps",),
+    "down": ("stop",),
     "list": ("models", "list"),
     "pull": ("models", "pull"),
     "rm": ("models", "rm"),
@@ -15,11 +15,6 @@ MEANINGS: Mapping[str, tuple[str, ...]] = {
 """Commands that mean the same as one of Headrace."""
 HINTS: Mapping[str, str] = {
     "run": "headrace up MODEL serves a model; then headrace chat, in another terminal, talks to it",
-    "stop": "Ctrl-C in the terminal of headrace up, or SIGTERM to its process, stops the platform; headrace drain "
-    "takes one worker away",
-    "down": "Ctrl-C in the terminal of headrace up, or SIGTERM to its process, stops the platform",
-    "restart": "headrace drain WORKER has a worker start again without ending a request; for all, stop headrace up and "
-    "start it again",
 }
 """Commands that Headrace has no counterpart of, and what to do instead."""
 

@@ -1,14 +1,15 @@
 """The platform that a command talks to."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx2
 from cyclopts import Parameter
 
 from headrace.cli.reach.platform_http import get
-from headrace.errors import Forbidden, ModelNotFound, Unauthenticated, Unavailable
+from headrace.errors import ConfigError, Forbidden, ModelNotFound, Unauthenticated, Unavailable
 from headrace.settings.web.connection_options import AUTHORITY_VARIABLE
 from headrace.supervisor.state import read_platform
 
@@ -16,21 +17,39 @@ KEY_VARIABLE = "HEADRACE_API_KEY"
 KeyFlag = Annotated[str, Parameter(env_var=KEY_VARIABLE)]
 """API key of a command's caller. Belongs into the environment: command lines can be read by others."""
 
+AuthorityFlag = Annotated[
+    Path | None,
+    Parameter(
+        name="--ca",
+        help="PEM file of the authority that signed the platform's certificate; HEADRACE_CA names it too. Not needed "
+        "for a platform that runs on the state folder: its settings name the certificate.",
+    ),
+]
+"""Authority whose certificates a command trusts."""
+
 
 def key_headers(key: str) -> dict[str, str]:
     """Returns the headers that carry a key; none without one."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def platform_url(url: str, state_dir: Path) -> str:
-    """Returns the given address, else that of the platform that runs on the state folder. This process trusts its
-    certificate from then on, unless the environment names an authority."""
-    if url:
-        return url.rstrip("/")
-    described = read_platform(state_dir)
-    if "authority" in described:
-        os.environ.setdefault(AUTHORITY_VARIABLE, str(described["authority"]))
-    return str(described["http"])
+def platform_url(url: str, state_dir: Path, authority: Path | None = None) -> str:
+    """Returns the given address, else that of the platform that runs on the state folder, and trusts its certificate.
+    Raises NotFound and ConfigError."""
+    described = {} if url else read_platform(state_dir)
+    trust(authority, described)
+    return url.rstrip("/") or str(described["http"])
+
+
+def trust(authority: Path | None, described: Mapping[str, Any]) -> None:
+    """Has this process trust certificates of an authority: the given one, else that of the environment, else that of
+    the description of a platform. Raises ConfigError for a file that is missing."""
+    if authority is not None:
+        if not authority.expanduser().is_file():
+            raise ConfigError(f"there is no file {authority} with the certificates of an authority", param="ca")
+        os.environ[AUTHORITY_VARIABLE] = str(authority.expanduser())
+    elif "authority" in described and not os.environ.get(AUTHORITY_VARIABLE):
+        os.environ[AUTHORITY_VARIABLE] = str(described["authority"])
 
 
 def choose_model(url: str, model: str | None, key: str = "") -> str:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.errors.tree import ConfigError
-from headrace.evaluation.quality import Quality
 from headrace.gguf_text.gguf_parts import parts_named_like
 from headrace.storage.whole_file import SHARED, write_whole
+
+if TYPE_CHECKING:
+    # Takes torch, which planning does without.
+    from headrace.evaluation.quality import Quality
 
 FILE = "headrace-quality.json"
 WEIGHT_FILES = ("*.safetensors", "*.gguf")
@@ -30,7 +33,7 @@ class RecordedQuality:
     token_count: int
 
     @classmethod
-    def of(cls, precision: str, quality: Quality) -> "RecordedQuality":
+    def of(cls, precision: str, quality: "Quality") -> "RecordedQuality":
         """Raises ValueError for a measurement without a reference."""
         if quality.top1_agreement is None:
             raise ValueError(f"{precision} was measured without a reference")

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.errors import ConfigError
+from headrace.errors.near_names import hint
 
 DEFAULTS = "other_defaults"
 DEFAULT_HELP = "value for a setting that neither flag, environment nor file gives; may be repeated"
@@ -157,7 +158,8 @@ def _read_defaults(schema: type[Settings], section: str, pairs: Sequence[str]) -
     values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
     for name in values:
         if name not in schema.model_fields:
-            raise ConfigError(f"unknown setting {section}.{name} in --default", param=name)
+            near = hint(name, schema.model_fields)
+            raise ConfigError(f"unknown setting {section}.{name} in --default{near}", param=name)
     return values
 
 
@@ -166,7 +168,8 @@ def _read_environment(schema: type[Settings], section: str, environ: Mapping[str
     values = {key[len(prefix) :].lower(): value for key, value in environ.items() if key.startswith(prefix)}
     for name in values:
         if name not in schema.model_fields:
-            raise ConfigError(f"unknown setting in the environment: {prefix}{name.upper()}", param=name)
+            near = hint(name.upper(), map(str.upper, schema.model_fields), prefix + "{}")
+            raise ConfigError(f"unknown setting in the environment, {prefix}{name.upper()}{near}", param=name)
     return values
 
 
@@ -179,9 +182,12 @@ def _read_file(schema: type[Settings], section: str, path: Path) -> dict[str, An
         raise ConfigError(f"the configuration file {path} is not TOML: {error}") from None
     for name in tables:
         if name not in SECTIONS:
-            raise ConfigError(f"unknown table [{name}] in {path}; known: {', '.join(sorted(SECTIONS))}", param=name)
+            known = f"; known: {', '.join(sorted(SECTIONS))}"
+            near = hint(name, SECTIONS, "[{}]") or known
+            raise ConfigError(f"unknown table [{name}] in {path}{near}", param=name)
     table = tables.get(section, {})
     for name in table:
         if name not in schema.model_fields:
-            raise ConfigError(f"unknown setting {section}.{name} in {path}", param=name)
+            near = hint(name, schema.model_fields, section + ".{}")
+            raise ConfigError(f"unknown setting {section}.{name} in {path}{near}", param=name)
     return dict(table)

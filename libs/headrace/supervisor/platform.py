@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 
@@ -28,7 +28,7 @@ from headrace.supervisor.local_site import LocalSite
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.process import PROBE_INTERVAL, AliveQuestion, LocalProcess, ReadyQuestion, SupervisedProcess
 from headrace.supervisor.start_watch import StartWatch
-from headrace.supervisor.state import StateFolder
+from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
@@ -53,6 +53,7 @@ class Platform:
         self._planned: list[ProcessSpec] = []
         self._channels: list[Channel] = []
         self._started = time.time()
+        self._phase: Literal["starting", "ready", "stopping"] = "starting"
         self._rotation: asyncio.Task[None] | None = None
         self._site = LocalSite(options, state)
 
@@ -100,6 +101,7 @@ class Platform:
             "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
             **self._site.certificates.described(),
             **({} if authority is None else {"authority": str(authority)}),
+            "state": self._phase,
             "models": [model.name for model in self.models]
             + [adapter for model in self.models for adapter in model.adapters],
             "pid": os.getpid(),
@@ -120,7 +122,9 @@ class Platform:
             starting.result()
         finally:
             await cancel_and_wait([starting, silence])
-        logs = [process.spec.log_path for process in self.processes]
+        self._phase = "ready"
+        self._on_change()
+        logs = [*(process.spec.log_path for process in self.processes), self._state.log_path(SUPERVISOR_LOG)]
         self._rotation = asyncio.create_task(keep_rotating(logs), name="log-rotation")
 
     def _silent(self, waiting: Sequence[SupervisedProcess]) -> Unavailable:
@@ -149,6 +153,8 @@ class Platform:
 
     async def stop(self) -> None:
         """Stops all processes in order."""
+        self._phase = "stopping"
+        self._on_change()
         if self._rotation is not None:
             await cancel_and_wait([self._rotation])
         # Before the gateways end.
@@ -260,6 +266,8 @@ def _describe(process: SupervisedProcess) -> dict[str, Any]:
     described = {
         "name": spec.name,
         "pid": process.pid,
+        "birth": process.identity.birth if process.identity else "",
+        "started": process.started,
         "state": process.state,
         "address": spec.address(),
         "restarts": process.restarts,

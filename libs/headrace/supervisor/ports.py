@@ -22,7 +22,7 @@ class PortReservation:
 
     def __init__(self, port: int, purpose: str, listens: bool = False, host: str = HOST) -> None:
         if not 0 <= port <= MAX_PORT:
-            raise ConfigError(f"{port} is no port: give a number from 0 to {MAX_PORT}", param=f"{purpose}-port")
+            raise ConfigError(f"{port} is no port: a port is a number from 0 to {MAX_PORT}", param=f"{purpose}-port")
         if port:
             _refuse_if_in_use(host, port, purpose)
         self._socket = socket.socket(family_of(host), socket.SOCK_STREAM)

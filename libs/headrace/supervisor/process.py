@@ -17,6 +17,7 @@ from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.lifecycle.run import EXIT_BAD_START
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
+from headrace.supervisor.system.process_identity import ProcessIdentity
 
 State = Literal["starting", "ready", "restarting", "stopped"]
 ReadyQuestion = Callable[[], "asyncio.Future[bool] | asyncio.Task[bool]"]
@@ -59,13 +60,22 @@ class SupervisedProcess:
         self.progress = ""
         """Last report of how far its start has come."""
         self.restarts = 0
-        self.pid: int | None = None
+        self.identity: ProcessIdentity | None = None
+        """The process that runs, or ran last. None: none was started yet."""
+        self.started: float | None = None
+        """Time at which it was started, in seconds since 1970."""
+        self.exit_code: int | None = None
+        """Exit code of the run before; negative for a signal. None: it has not ended yet."""
         self.ready = asyncio.Event()
         self._on_change = on_change
         self._stopping = False
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.identity is None else self.identity.pid
 
     def start(self) -> "asyncio.Task[None]":
         self._task = asyncio.create_task(self._keep_running(), name=f"supervise-{self.spec.name}")
@@ -121,6 +131,7 @@ class SupervisedProcess:
             self._probing = asyncio.create_task(self._probe(process.pid), name=f"probe-{self.spec.name}")
             code = await process.wait()
             self._probing.cancel()
+            self.exit_code = code
             self.ready.clear()
             if self._is_stopping():
                 return
@@ -143,7 +154,9 @@ class SupervisedProcess:
                 pass_fds=self.spec.descriptors,
                 preexec_fn=_die_with_parent,
             )
-        self.pid = self._process.pid
+        pid = self._process.pid
+        self.identity = ProcessIdentity.of(pid) or ProcessIdentity(pid, "")
+        self.started = time.time()
         self._on_change()
         return self._process
 

@@ -5,12 +5,14 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ConfigError, NotFound
+from headrace.errors import ConfigError, Forbidden, NotFound
 from headrace.storage.private_files import close_all_to_others, close_to_others
 from headrace.storage.whole_file import write_whole
+from headrace.supervisor.system.process_identity import ProcessIdentity
 
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
@@ -22,6 +24,12 @@ FILES_FOLDER = "files"
 """Folder of the files and batches of clients. It stays when the platform ends."""
 USAGE_FOLDER = "usage"
 """Folder of the records of what requests used. It stays when the platform ends, as does the file of keys."""
+
+SUPERVISOR_LOG = "supervisor"
+"""Name of the log of the process that starts and watches the services."""
+LOCK_SECONDS = 0.5
+"""Seconds for which a start waits for the lock: commands that ask who holds it hold it for a moment themselves."""
+LOCK_INTERVAL = 0.02
 
 WORKERS_FOLDER = "workers"
 """Folder of the addresses of workers, a file for each service that keeps them."""
@@ -48,6 +56,8 @@ class StateFolder:
                 f"cannot use {self.path} as the state folder: {error.strerror}", param="state-dir"
             ) from None
         self._lock = self._acquire()
+        # One that was killed left its description.
+        (self.path / PLATFORM_FILE).unlink(missing_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,37 +86,96 @@ class StateFolder:
         return credential
 
     def _acquire(self) -> int:
-        """Takes a lock that ends with the process. The loop covers a lock file that its owner has just removed."""
+        """Takes a lock that ends with the process, and writes into it whose it is. The loop covers a lock file that its
+        owner has just removed."""
         path = self.path / LOCK_FILE
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(descriptor)
-                raise ConfigError(
-                    f"a platform already runs on {self.path}. Stop it, or give this one its own --state-dir",
-                    param="state-dir",
-                ) from None
+                if time.monotonic() > deadline:
+                    raise ConfigError(_in_use(self.path), param="state-dir") from None
+                time.sleep(LOCK_INTERVAL)
+                continue
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                    _sign(descriptor)
                     return descriptor
             os.close(descriptor)
+
+
+def _sign(descriptor: int) -> None:
+    """Writes the identity of this process into its lock."""
+    identity = ProcessIdentity.of(os.getpid())
+    os.ftruncate(descriptor, 0)
+    if identity is not None:
+        os.pwrite(descriptor, json.dumps({"pid": identity.pid, "birth": identity.birth}).encode(), 0)
+
+
+def _in_use(path: Path) -> str:
+    """Says which platform keeps another from starting on its folder."""
+    process = ""
+    with contextlib.suppress(NotFound):
+        holder = holder_of(path)
+        process = f" (pid {holder.pid})" if holder else ""
+    flag = "" if path == DEFAULT_FOLDER.expanduser().absolute() else f" --state-dir {path}"
+    return (
+        f"a platform already runs on {path}{process}. Stop it with headrace stop{flag}, or give this one its own "
+        "--state-dir"
+    )
+
+
+def holder_of(folder: Path) -> ProcessIdentity | None:
+    """Returns the process that runs a platform on a state folder; None where none does. Raises NotFound while one is
+    just starting, and Forbidden for the folder of another user."""
+    path = folder.expanduser().absolute()
+    try:
+        with (path / LOCK_FILE).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _signed(lock.read(), path)
+    except PermissionError:
+        raise Forbidden(f"the state folder {path} belongs to another user") from None
+    except OSError:
+        pass
+    return None
+
+
+def _signed(text: str, path: Path) -> ProcessIdentity:
+    try:
+        content = json.loads(text)
+        return ProcessIdentity(int(content["pid"]), str(content["birth"]))
+    except (ValueError, KeyError, TypeError):
+        raise NotFound(f"a platform on {path} is just starting or stopping") from None
 
 
 def read_platform(folder: Path) -> dict[str, Any]:
     """Reads the description of the platform that runs on a state folder. Raises NotFound."""
     path = folder.expanduser().absolute()
-    try:
-        with (path / LOCK_FILE).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads((path / PLATFORM_FILE).read_text()))
-        raise NotFound(f"a platform on {path} is just starting or stopping") from None
-    except OSError:
-        pass
+    if is_held(path):
+        if described := last_platform(path):
+            return described
+        raise NotFound(f"a platform on {path} is just starting or stopping")
     raise NotFound(f"no platform runs on {path}. Start one with: headrace up")
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a platform runs on a state folder, or is just starting or stopping there."""
+    try:
+        return holder_of(folder) is not None
+    except NotFound:
+        return True
+
+
+def last_platform(folder: Path) -> dict[str, Any]:
+    """Reads the description of the platform that runs on a state folder, or was killed there; empty without one."""
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((folder.expanduser().absolute() / PLATFORM_FILE).read_text()))
+    return {}
 
 
 def read_credential(folder: Path) -> str:

@@ -6,7 +6,7 @@ from headrace.catalogue.catalogue import FOLDER, KnownModel, known_models
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.planning.deployment import Deployment, parse_devices
 from headrace.planning.device_profile import PROFILES, list_profiles
-from headrace.planning.footprint import list_footprints
+from headrace.planning.footprint import GRID_BYTES, list_footprints
 from headrace.supervisor.files.pull import HUB_ID
 from headrace.supervisor.model_source import BUNDLED
 
@@ -57,3 +57,19 @@ def test_a_draft_has_the_vocabulary_of_its_model(model: KnownModel) -> None:
     draft = known_models()[model.draft]
     sizes = [read_model_config(each.shape_folder).vocabulary_size for each in (model, draft)]
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
+def test_a_model_says_how_large_it_is(model: KnownModel) -> None:
+    """A pull takes the codes, and for each group two bytes of its scale and a code as its zero point."""
+    (footprint,) = list_footprints(read_model_config(model.shape_folder), "cuda")
+    assert model.parameter_count == pytest.approx(footprint.shape.parameter_count, rel=0.005)
+    products = footprint.shape.products
+    scales = sum(
+        product.copies * module[1] * -(-module[2] // packing.group_size) * (GRID_BYTES["cuda"] - 2 - packing.bits / 8)
+        for product in products
+        for module in product.modules
+        if (packing := footprint.packings.get(module[0]))
+    )
+    assert model.download_bytes == pytest.approx(footprint.weight_bytes - scales, rel=0.005)
+    assert model.license

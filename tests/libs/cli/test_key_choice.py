@@ -33,7 +33,7 @@ def test_the_keys_of_the_state_folder_are_used(tmp_path: Path) -> None:
         assert choose_keys(reach, tmp_path, None) == KeyChoice(keys.path, 1)
     keys.revoke(gone.key_id)
     assert choose_keys(Reach(), tmp_path, None) == KeyChoice(keys.path, 0)
-    with pytest.raises(ConfigError, match="no key"):
+    with pytest.raises(ConfigError, match="no API key"):
         choose_keys(OUTSIDE, tmp_path, None)
     assert choose_keys(Reach(without_keys=True), tmp_path, None) == KeyChoice()
 

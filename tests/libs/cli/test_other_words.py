@@ -10,6 +10,7 @@ from headrace.errors import InvalidRequest
 def test_words_of_others_mean_commands_that_there_are() -> None:
     assert translated(["serve", "qwen3-0.6b", "--replicas", "2"]) == ["up", "qwen3-0.6b", "--replicas", "2"]
     assert translated(["pull", "org/name"]) == ["models", "pull", "org/name"]
+    assert translated(["down", "--timeout", "5"]) == ["stop", "--timeout", "5"]
     assert {command for command, *_ in MEANINGS.values()} <= COMMANDS.keys()
     assert COMMANDS.keys().isdisjoint(MEANINGS.keys() | HINTS.keys()), "an own word means itself"
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from headrace.cli.output import console, error_console, print_json
-from headrace.cli.target import KeyFlag, choose_model, platform_url, served_models
+from headrace.cli.target import AuthorityFlag, KeyFlag, choose_model, platform_url, served_models
 from headrace.cli.terminal.answer_view import AnswerView
 from headrace.cli.terminal.chat_commands import HELP, ChatCommands
 from headrace.cli.terminal.chat_turns import ChatHistory
@@ -40,6 +40,7 @@ def chat(
     max_tokens: int | None = None,
     url: str = "",
     key: KeyFlag = "",
+    ca: AuthorityFlag = None,
     state_dir: Path = DEFAULT_FOLDER,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -69,7 +70,7 @@ def chat(
     json
         With --prompt or piped input: print one JSON object per answer.
     """
-    address = platform_url(url, state_dir)
+    address = platform_url(url, state_dir, ca)
     name = choose_model(address, model, key)
     given = {"temperature": temperature, "max_tokens": max_tokens}
     settings = {"model": name} | {field: value for field, value in given.items() if value is not None}

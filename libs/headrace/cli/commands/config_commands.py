@@ -36,6 +36,7 @@ class Start:
     kind: str
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    is_running: bool = False
 
 
 @config.command
@@ -71,10 +72,10 @@ def show(
     if json:
         print_json({"services": services})
         return
-    for name, settings in services.items():
-        console.print(Text(name, "bold"))
-        for setting in settings:
-            console.print(_line(setting, origin), soft_wrap=True)
+    for start in chosen:
+        console.print(Text(start.name, "bold"))
+        for setting in services[start.name]:
+            console.print(_line(setting, origin, start), soft_wrap=True)
 
 
 @config.command
@@ -120,7 +121,7 @@ def _start_of(name: str, pid: int) -> Start | None:
         return None
     for place, word in enumerate(words):
         if word.removeprefix("headrace.") in KINDS and words[place - 1] == "-m":
-            return Start(name, word.removeprefix("headrace."), words[place + 1 :], environment)
+            return Start(name, word.removeprefix("headrace."), words[place + 1 :], environment, is_running=True)
     return None
 
 
@@ -140,12 +141,15 @@ def _described(start: Start) -> dict[str, Any]:
         raise ConfigError(f"{start.kind} did not describe its settings within {TIMEOUT:.0f} s") from None
 
 
-def _line(setting: dict[str, Any], with_origin: bool) -> Text:
-    is_default = setting["origin"] == "default"
+def _line(setting: dict[str, Any], with_origin: bool, start: Start) -> Text:
+    place = str(setting["origin"])
+    is_default = place == "default"
+    # The flags of a service that runs are no person's.
+    place = f"headrace up, as {place}" if start.is_running and place.startswith("flag ") else place
     line = Text(f"  {setting['name']} = ")
     line.append(_written(setting["value"]), "" if is_default else "bold cyan")
     if with_origin:
-        line.append(f"  from {setting['origin']}" if not is_default else "  default", "dim")
+        line.append(f"  from {place}" if not is_default else "  default", "dim")
     if setting["value"] != setting["default"]:
         line.append(f"  (default: {_written(setting['default'])})", "dim")
     return line.append(f"\n      {setting['help']}", "dim")

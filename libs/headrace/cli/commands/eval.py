@@ -30,7 +30,7 @@ def evaluate(
     precision: tuple[str, ...] = (),
     exact: Annotated[bool, Parameter(negative="")] = False,
     sequences: int = 64,
-    record: bool = False,
+    record: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Prints a model's perplexity, memory and speed as a worker would run it, and its distance from a reference.
@@ -60,8 +60,12 @@ def evaluate(
         fail("--record needs --reference: the floor of headrace plan is agreement with another model", json)
     if record and exact:
         fail("--record cannot go with --exact: headrace plan is about what is served unless asked otherwise", json)
-    require_engine_parts()
     source = resolve([model])[0]
+    if reference is not None:
+        resolve([reference])
+    if text is not None and not text.is_file():
+        fail(f"there is no file {text}", json)
+    require_engine_parts()
     rows = _measure(source, reference, text, [(name, exact) for name in precision or ("auto",)], sequences)
     if record:
         _record(source.folder, rows)

@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import time
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from google.protobuf.json_format import MessageToDict
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
@@ -57,12 +60,15 @@ def explain(
     opened = partial(open_channel, credential=credential, identity=identity, role="scheduler")
     entries = asyncio.run(_ask_all(addresses, request_id, opened))
     if not entries:
-        raise NotFound(f"no scheduler knows request {request}: it is older than the newest few thousand, or never was")
+        raise NotFound(f"request {request} was not found: schedulers keep only the newest few thousand requests")
     if json:
         print_json({"request": request_id, "entries": [_as_dict(entry) for entry in entries]})
         return
+    first = entries[0].age_seconds
+    began = datetime.fromtimestamp(time.time() - first).astimezone()
+    console.print(f"[dim]{began:%Y-%m-%d %H:%M:%S}, and seconds from then:[/]")
     for entry in entries:
-        console.print(f"[dim]{-entry.age_seconds:9.3f} s[/]  {entry.text}", soft_wrap=True)
+        console.print(f"[dim]{first - entry.age_seconds:+9.3f} s[/]  {escape(entry.text)}", soft_wrap=True)
         if entry.candidates:
             console.print(Padding(_table(entry), (0, 0, 0, INDENT)))
     console.print(f"[dim]Where the time went: headrace trace {request_id}[/]", soft_wrap=True)

@@ -2,18 +2,19 @@
 
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
-from rich.table import Table
 
 from headrace.access.api_key import ApiKey
 from headrace.access.key_file import FILE_NAME, KeyFile
 from headrace.access.key_record import DEFAULT_SCOPES, KeyRecord
 from headrace.cli.duration import parse_duration
 from headrace.cli.output import console, error_console, print_json
+from headrace.cli.terminal.key_lines import key_lines
+from headrace.cli.terminal.own_command import state_flag
+from headrace.errors import NotFound
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 keys = App(name="keys", help="Gives out API keys, and takes them back.")
@@ -87,8 +88,8 @@ def create(
     _show_secret(key, record, json)
     if is_first:
         error_console.print(
-            f"[dim]This is the first key of {key_file.path}. A platform that runs already asks for keys "
-            "once it is started again.[/]",
+            f"[dim]This is the first key of {key_file.path}. A platform that runs already asks for keys once it has "
+            "been restarted: headrace restart.[/]",
             soft_wrap=True,
         )
 
@@ -102,11 +103,12 @@ def list_keys(*, state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Js
         file: The file of keys, if it is not in the state folder.
         json: Print one JSON object.
     """
-    records = list(_key_file(state_dir, file).read().values())
+    records = list(_known_keys(state_dir, file).read().values())
     if json:
         print_json({"keys": [record.described() for record in records]})
     else:
-        console.print(_table(records))
+        for line in key_lines(records):
+            console.print(line)
 
 
 @keys.command
@@ -123,12 +125,12 @@ def rotate(
         json: Print one JSON object.
     """
     seconds = parse_duration(overlap, "overlap") if overlap else 0.0
-    _show_secret(*_key_file(state_dir, file).rotate(key_id, seconds), as_json=json)
+    _show_secret(*_known_keys(state_dir, file).rotate(key_id, seconds), as_json=json)
 
 
 @keys.command
 def revoke(key_id: str, *, state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Json = False) -> None:
-    """Ends a key for good. Gateways know within a second; requests that run may end.
+    """Ends a key for good. Gateways know within a second; running requests may finish.
 
     Args:
         key_id: The id of the key: what stands between the dashes.
@@ -136,7 +138,7 @@ def revoke(key_id: str, *, state_dir: Path = DEFAULT_FOLDER, file: _File = None,
         file: The file of keys, if it is not in the state folder.
         json: Print one JSON object.
     """
-    record = _key_file(state_dir, file).revoke(key_id)
+    record = _known_keys(state_dir, file).revoke(key_id)
     if json:
         print_json(record.described())
     else:
@@ -147,29 +149,22 @@ def _key_file(state_dir: Path, file: Path | None) -> KeyFile:
     return KeyFile(file or state_dir / FILE_NAME)
 
 
+def _known_keys(state_dir: Path, file: Path | None) -> KeyFile:
+    """Returns the file of keys. Raises NotFound where none was made yet."""
+    found = _key_file(state_dir, file)
+    if not found.path.exists():
+        place = f" --file {file}" if file else state_flag(state_dir)
+        raise NotFound(f"there are no keys yet: headrace keys create NAME{place}")
+    return found
+
+
 def _show_secret(key: ApiKey, record: KeyRecord, as_json: bool) -> None:
     """Prints the key alone on stdout, so that a script can take it, and the advice on stderr."""
     if as_json:
         print_json({"key": key.text} | record.described())
         return
     console.print(key.text, soft_wrap=True, markup=False)
-    error_console.print("[dim]Shown this once. Clients send it as their API key, as in HEADRACE_API_KEY.[/]")
-
-
-def _table(records: list[KeyRecord]) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("id", "name", "tenant", "state", "scopes", "expires", "models", "limits"):
-        table.add_column(title)
-    for record in records:
-        given = record.limits.model_dump(exclude_none=True)
-        table.add_row(
-            record.id,
-            record.name,
-            record.tenant,
-            record.state,
-            " ".join(record.scopes),
-            "" if record.expires is None else datetime.fromtimestamp(record.expires, tz=UTC).strftime("%Y-%m-%d %H:%M"),
-            " ".join(record.models) or "all",
-            "\n".join(f"{value} {name.replace('_', ' ')}" for name, value in given.items()),
-        )
-    return table
+    error_console.print(
+        "[dim]Copy it now: it will not be shown again. Clients send it as their API key, as in HEADRACE_API_KEY.[/]",
+        soft_wrap=True,
+    )

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
-from rich.table import Table
 
 from headrace.catalogue.catalogue import known_models
 from headrace.cli.output import console, error_console, print_json
+from headrace.cli.terminal.model_table import catalogue_table, legend_line, local_table, parameter_count
 from headrace.supervisor.files.model_folder import find_model, list_models, remove_model
 from headrace.supervisor.files.pull import pull as pull_model
 from headrace.supervisor.model_source import BUNDLED
@@ -26,45 +26,49 @@ def list_(*, json: JsonFlag = False) -> None:
     json
         Print one JSON object.
     """
-    bundled: list[dict[str, Any]] = [
-        {"name": name, "from": "bundled", "path": str(path)} for name, path in BUNDLED.items()
+    local = [*_bundled(), *_pulled()]
+    here = [known.name for known in known_models().values() if find_model(known.source) is not None]
+    if json:
+        catalogue = [asdict(model) | {"pulled": model.name in here} for model in known_models().values()]
+        print_json({"models": local, "catalogue": catalogue})
+        return
+    console.print(local_table(local))
+    console.print("\nTo pull by name:")
+    console.print(catalogue_table(list(known_models().values()), here, console.width))
+    console.print("", legend_line(console.width), sep="\n")
+    console.print(
+        "[dim]headrace up MODEL serves one, headrace models pull MODEL fetches one, headrace plan MODEL says where it "
+        "fits.[/]"
+    )
+
+
+def _bundled() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "from": "bundled",
+            "path": str(path),
+            "bytes": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+            "parameter_count": parameter_count(path),
+            "license": "apache-2.0",
+        }
+        for name, path in BUNDLED.items()
     ]
-    pulled: list[dict[str, Any]] = [
+
+
+def _pulled() -> list[dict[str, Any]]:
+    licenses = {known.source: known.license for known in known_models().values()}
+    return [
         {
             "name": model.hub_id,
             "from": "pulled" if model.is_whole else "pulled in part: pull it again to go on",
             "path": str(model.path),
             "bytes": model.byte_count,
+            "parameter_count": parameter_count(model.path),
+            "license": licenses.get(model.hub_id, ""),
         }
         for model in list_models()
     ]
-    catalogue = [asdict(model) | {"pulled": find_model(model.source) is not None} for model in known_models().values()]
-    if json:
-        print_json({"models": [*bundled, *pulled], "catalogue": catalogue})
-        return
-    table = _table("model", "size", "from")
-    for model in (*bundled, *pulled):
-        size = f"{int(model['bytes']) / 1e9:.2f} GB" if "bytes" in model else ""
-        table.add_row(str(model["name"]), size, str(model["from"]))
-    console.print(table)
-    console.print("\nTo pull by name:")
-    table = _table("model", "made for", "draft", "fallback", "here")
-    for known in known_models().values():
-        is_here = find_model(known.source) is not None
-        table.add_row(known.name, known.device, known.draft, known.fallback, "yes" if is_here else "")
-    console.print(table)
-    console.print(
-        "\n[dim]headrace up MODEL serves one, headrace models pull MODEL fetches one, headrace plan MODEL says where "
-        "it fits. --json has the ids that are pulled.[/]",
-        soft_wrap=True,
-    )
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table
 
 
 @models.command

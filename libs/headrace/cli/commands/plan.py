@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from headrace.catalogue.catalogue import known_models
-from headrace.cli.engine_parts import require_engine_parts, require_worker_parts
+from headrace.cli.engine_parts import has_engine_parts, require_engine_parts, require_worker_parts
 from headrace.cli.output import console, fail, print_json
 from headrace.cli.precision_choice import UNKNOWN_QUALITY, PrecisionCandidate, PrecisionVerdict, judge
 from headrace.cli.share_progress import ShareProgress
@@ -28,6 +28,8 @@ MIB, GIB = 1 << 20, 1 << 30
 SMALL_BYTES = GIB // 2
 """Size in float32, in bytes, up to which models are measured within a minute or so."""
 THIS_MACHINE = "this machine"
+REFERENCE = "float32"
+"""Precision with which the others are compared."""
 
 
 def plan(
@@ -38,7 +40,7 @@ def plan(
     batch: tuple[int, ...] = (1, 8, 32),
     profiles: Path | None = None,
     quality_floor: float | None = None,
-    measure: bool = False,
+    measure: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Prints memory, predicted speed and predicted price on this machine and every device profile, in each precision.
@@ -180,8 +182,8 @@ def _row(deployment: "Deployment", context: int, batch: Sequence[int]) -> _Row:
 
 
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
-    """Recorded qualities, plus ones that this machine can measure in reasonable time, or at all if `measure` is set."""
-    from headrace.evaluation.precision_quality import REFERENCE, measure_precisions
+    """Recorded qualities, plus ones that this machine can measure in reasonable time, or at all if `measure` is set. It
+    measures nothing without torch."""
     from headrace.evaluation.quality_record import read_record
 
     known = read_record(source)
@@ -189,6 +191,10 @@ def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, R
     missing = [precision for precision in sizes if precision not in known]
     if not missing or REFERENCE not in sizes or not (measure or sizes[REFERENCE] <= SMALL_BYTES):
         return known
+    if not has_engine_parts():
+        return known
+    from headrace.evaluation.precision_quality import measure_precisions
+
     with ShareProgress() as progress:
         return {**known, **measure_precisions(source, missing, lambda share: progress.report("measuring", share))}
 

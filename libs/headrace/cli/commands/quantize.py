@@ -26,7 +26,7 @@ def quantize(
     method: Literal["gptq", "awq", "rtn"] | None = None,
     bits: Literal[4, 8] = 4,
     group_size: int = 128,
-    symmetric: bool = False,
+    symmetric: Annotated[bool, Parameter(negative="")] = False,
     calibration: Path | None = None,
     sequences: int = 64,
     options: BackendOptions = OURS,
@@ -58,7 +58,6 @@ def quantize(
     json
         Print one JSON object.
     """
-    require_engine_parts()
     from headrace.evaluation.text import calibration_text, read_text
     from headrace.quantization.backends.backend_environment import BACKENDS
     from headrace.quantization.quantization_settings import QuantizationSettings
@@ -69,6 +68,9 @@ def quantize(
     usual = "gptq" if options.backend == "headrace" else BACKENDS[options.backend].methods[0]
     settings = QuantizationSettings(method or usual, bits, group_size, symmetric, sequences)
     folder = resolve([source])[0].folder
+    if target.is_file():
+        fail(f"{target} is a file; give a folder to write to", json)
+    require_engine_parts()
     if options.backend != "headrace":
         _quantize_with_backend(options, folder, target, settings, text, json)
         return

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
-from headrace.cli.target import KEY_VARIABLE, key_headers, platform_url
+from headrace.cli.target import KEY_VARIABLE, AuthorityFlag, key_headers, platform_url
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.supervisor.state import DEFAULT_FOLDER
 
@@ -48,6 +48,7 @@ def trace(
     request: str = "last",
     *,
     url: str = "",
+    ca: AuthorityFlag = None,
     state_dir: Path = DEFAULT_FOLDER,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -64,7 +65,7 @@ def trace(
     json
         Print one JSON object.
     """
-    record = find(platform_url(url, state_dir), request.removeprefix("chatcmpl-").removeprefix("cmpl-"))
+    record = find(platform_url(url, state_dir, ca), request.removeprefix("chatcmpl-").removeprefix("cmpl-"))
     if json:
         print_json(record)
         return
@@ -87,7 +88,7 @@ def find(url: str, name: str) -> dict[str, Any]:
             if name != "last":
                 break
     if not found:
-        raise NotFound(f"no gateway remembers request {name}: it is older than the last few hundred, or never was")
+        raise NotFound(f"request {name} was not found: gateways keep only the last few hundred requests")
     return max(found, key=lambda record: float(record["started"]))
 
 

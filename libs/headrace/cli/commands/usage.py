@@ -49,12 +49,25 @@ def usage(
         _print_csv(sums, by)
     else:
         console.print(_table(sums, by))
+        console.print(f"[dim]{legend(by)}[/]")
 
 
 def _print_csv(sums: list[UsageSum], by: str) -> None:
     writer = csv.DictWriter(sys.stdout, [by, *COLUMNS], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(one.as_dict(by) for one in sums)
+    for one in sums:
+        # Prices are the only fractions. One that is not known is none of 0.
+        row = one.as_dict(by)
+        writer.writerow({name: value or "" if isinstance(value, float) else value for name, value in row.items()})
+
+
+def legend(by: str) -> str:
+    """Returns what cells mean."""
+    unnamed = {"key": "-: without a key. ", "tenant": "-: without a tenant. "}.get(by, "")
+    return (
+        f"{unnamed}cached tokens: of prompts, computed before. cost: the price of the workers' time, by their "
+        "hourly_price; -: not known."
+    )
 
 
 def _shown(value: str | int | float) -> str:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get, reaching
-from headrace.cli.target import KeyFlag, key_headers, platform_url
+from headrace.cli.target import AuthorityFlag, KeyFlag, key_headers, platform_url
 from headrace.client.http_errors import error_of
 from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, InvalidRequest, NotFound
@@ -34,6 +34,7 @@ def drain(
     force: Annotated[bool, Parameter(negative="")] = False,
     key: KeyFlag = "",
     url: str = "",
+    ca: AuthorityFlag = None,
     state_dir: Path = DEFAULT_FOLDER,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -61,7 +62,7 @@ def drain(
     """
     if patience < 0 or timeout <= 0:
         raise InvalidRequest("--patience must be 0 or more, and --timeout above 0")
-    gateway = platform_url(url, state_dir)
+    gateway = platform_url(url, state_dir, ca)
     known = _workers(gateway, key)
     leaving = _named(name, known)
     if not force:

@@ -21,6 +21,9 @@ STOPPING_CODES = ("unavailable", "overloaded")
 """Codes of errors after which a stream can be resumed."""
 CHAT_PATH = "/v1/chat/completions"
 
+BURST_SECONDS = 0.05
+"""Time from the first token to the last within which a network delivers an answer at once, whatever made it."""
+
 
 @dataclass(slots=True)
 class AnswerSpeed:
@@ -32,9 +35,12 @@ class AnswerSpeed:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens per second after the first; None for answers too short to tell."""
+        """Tokens per second after the first, or of the whole time where they came in one burst; None for answers too
+        short to tell."""
         if self.ttft_seconds is None or self.token_count < 2 or self.seconds <= self.ttft_seconds:
             return None
+        if self.seconds - self.ttft_seconds < BURST_SECONDS:
+            return self.token_count / self.seconds
         return (self.token_count - 1) / (self.seconds - self.ttft_seconds)
 
 

@@ -13,7 +13,7 @@ from headrace.cli.commands.bench.claims import print_claims
 from headrace.cli.commands.bench.load_flags import LoadFlags
 from headrace.cli.output import console, error_console, fail, print_json, warn
 from headrace.cli.reach.platform_http import get
-from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
+from headrace.cli.target import AuthorityFlag, KeyFlag, choose_model, key_headers, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
 from headrace.load_generator.comparison import ComparedMetric, compare_runs, different_facts
 from headrace.load_generator.html_report import html_report
@@ -38,6 +38,7 @@ def run(
     claims: Annotated[bool, Parameter(negative="")] = False,
     url: str = "",
     key: KeyFlag = "",
+    ca: AuthorityFlag = None,
     state_dir: Path = DEFAULT_FOLDER,
     json: _Json = False,
 ) -> None:
@@ -71,7 +72,7 @@ def run(
         print_claims(model, as_json=json)
         return
     load.check(as_json=json)
-    address = platform_url(url, state_dir)
+    address = platform_url(url, state_dir, ca)
     made = _load(load, address, choose_model(address, model, key), key)
     result = asyncio.run(_run(made, load.requests))
     summary = summarize(result, _seconds(load.slo_ttft_ms), _seconds(load.slo_tpot_ms))
@@ -159,6 +160,8 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
         f"\n{summary['requests_per_second']} req/s   {summary['output_tokens_per_second']} tok/s   "
         f"goodput {summary['goodput_requests_per_second']} req/s   failed {summary['failed']}"
     )
+    if summary["itl_ms"]["p50"] == 0:
+        console.print("[dim]ITL is 0 where several tokens came in one event.[/]")
     if summary.get("profile"):
         scaled = f", lengths times {summary['scale']} to fit the model" if summary["scale"] < 1 else ""
         means = f"{summary['input_tokens']} + {summary['output_tokens']} tokens on average"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def print_claims(model: str | None, *, as_json: bool) -> None:
     """Measures and predicts every claim, and prints a table, or one JSON object. It needs no platform. Raises
     ConfigError for a model that is not here."""
-    require_engine_parts()
     source = resolve([model] if model else [])[0]
+    require_engine_parts()
     claims = []
     with error_console.status("measuring"):
         claims += _all_claims(source.folder, source.draft)

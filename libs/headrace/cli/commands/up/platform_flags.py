@@ -15,6 +15,7 @@ from headrace.errors import ConfigError
 from headrace.launch.platform_spec import PlatformSpec
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
+from headrace.supervisor.ports import MAX_PORT
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 
@@ -121,7 +122,7 @@ class PlatformFlags:
     """Numbers of the other services."""
     state_dir: Path = DEFAULT_FOLDER
     """Folder for logs and state. Platforms with different folders can run side by side."""
-    config: Path | None = None
+    config: Annotated[Path | None, Parameter(env_var="HEADRACE_CONFIG")] = None
     """TOML file with a table per service, for all other settings."""
     nats: str = ""
     """A running NATS to use, such as nats://host:4222. Otherwise one is started."""
@@ -150,6 +151,7 @@ class PlatformFlags:
         """Raises ConfigError for numbers that cannot be, and for a configuration file that is missing."""
         self.workers.check(shared=self.shared.one_worker, engine=self.engine)
         _check_counts(asdict(self.several))
+        _check_ports({"http-port": self.http_port, "grpc-port": self.grpc_port})
         if self.config is not None and not self.config.is_file():
             raise ConfigError(f"there is no configuration file {self.config}", param="config")
 
@@ -198,6 +200,13 @@ class PlatformFlags:
 def _said(**options: str | None) -> dict[str, str]:
     """Returns the options that were given: only those go before files and the environment."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_ports(ports: dict[str, int | None]) -> None:
+    """Raises ConfigError, with the name of the flag, for a number that is no port."""
+    for name, port in ports.items():
+        if port is not None and not 0 <= port <= MAX_PORT:
+            raise ConfigError(f"--{name} is {port}; a port is a number from 0 to {MAX_PORT}", param=name)
 
 
 def _check_counts(counts: dict[str, int]) -> None:

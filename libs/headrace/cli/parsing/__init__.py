@@ -1,0 +1,1 @@
+"""Command lines: their help, and what is wrong with them."""

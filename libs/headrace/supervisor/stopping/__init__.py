@@ -1,0 +1,1 @@
+"""Stop of a platform from another process."""

@@ -1,0 +1,1 @@
+"""Processes as the operating system knows them."""
