@@ -30,7 +30,10 @@ COMMANDS = {
     "ps": ("ps:ps", "Shows the services of a running platform."),
     "top": ("top.top:top", "Watches a running platform: services, models, load."),
     "logs": ("logs.service_logs:logs", "Shows the logs of the services."),
-    "models": ("model_commands:models", "Lists, pulls and deletes models."),
+    "models": (
+        "model_commands:models",
+        "Lists, pulls, loads and unloads models.",
+    ),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("certs:certs", "Makes certificates for the services."),
     "drain": ("worker_drain:drain", "Takes a worker away without ending a request."),

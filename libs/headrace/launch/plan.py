@@ -88,7 +88,8 @@ class _Planning:
         settings["tokenizer_addresses"] = self._called(roster.tokenizers)
         settings["scheduler_addresses"] = self._called(roster.schedulers)
         settings["cache_addresses"] = self._called(roster.caches)
-        settings |= _chosen(keys_file=spec.keys_file, workers_file=own.workers_file)
+        settings |= _chosen(keys_file=spec.keys_file, workers_file=own.workers_file, models_file=site.models_file)
+        settings |= {"aliases": _pairs(spec.aliases)} if spec.aliases else {}
         settings |= {"probe_address": own.probe} if own.probe else {}
         order = {"model_order": ",".join(spec.model_order)} if spec.model_order else {}
         others = [other for other in roster.names if other not in roster.gateways]
@@ -150,6 +151,10 @@ class _Planning:
 
     def _called(self, names: tuple[str, ...]) -> str:
         return ",".join(self.site.of(name).called for name in names)
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 def _chosen(**settings: object) -> dict[str, object]:

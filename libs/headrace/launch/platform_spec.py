@@ -16,6 +16,8 @@ class ModelSource:
     """The folder of a small model that drafts for it."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Folders of LoRA adapters, each served under its name."""
+    first_worker: int | None = None
+    """Number of the first of its workers. None: they follow those of the models before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class PlatformSpec:
     caches: int = 1
     tokenizers: int = 2
     """Tokenizers: two, because nothing else can encode a text while one is away."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Models by further names that they are served under."""
     model_order: Sequence[str] = ()
     """Models in the order in which /v1/models lists them. Empty: by name."""
     config_file: Path | None = None

@@ -1,5 +1,6 @@
 """Names of a platform's processes: known before any of them has an address."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,4 +65,15 @@ def _workers(spec: PlatformSpec) -> tuple[PlannedWorker, ...]:
     parts: list[tuple[ModelSource, Literal["", "prefill", "decode"]]] = []
     parts += [(model, usual) for model in spec.models for _ in range(spec.replicas)]
     parts += [(model, "prefill") for model in spec.models for _ in range(spec.prefill_workers)]
-    return tuple(PlannedWorker(f"worker-{index}", model, part) for index, (model, part) in enumerate(parts))
+    numbers = _numbers([model for model, _ in parts])
+    return tuple(PlannedWorker(f"worker-{n}", model, part) for n, (model, part) in zip(numbers, parts, strict=True))
+
+
+def _numbers(models: Sequence[ModelSource]) -> Iterator[int]:
+    """Yields the number of each worker, by their models: the next one, or the next of its model."""
+    following: dict[str, int] = {}
+    for index, model in enumerate(models):
+        number = following.get(model.name, model.first_worker)
+        if number is not None:
+            following[model.name] = number + 1
+        yield index if number is None else number

@@ -51,6 +51,8 @@ class Site:
     http_socket: int | None = None
     """File descriptor of a listening socket that the gateways inherit. None: each listens on its own."""
     usage_folder: Path | None = None
+    models_file: Path | None = None
+    """File of what is loaded, unloaded and named while the platform runs. None leaves it to the gateway's settings."""
     files_folder: Path | None = None
     """Folder of the files and batches of clients. None leaves it to the gateway's settings."""
     credential: str = field(default="", repr=False)

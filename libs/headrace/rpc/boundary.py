@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import Message
 
-from headrace.errors import HeadraceError, InternalError, Unavailable
+from headrace.errors import HeadraceError, InternalError, RequestCancelled, Unavailable
 from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
 from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.telemetry.call_metadata import incoming_metadata
@@ -31,6 +31,9 @@ def translated(stage: str) -> Iterator[None]:
             # The call failed at the same moment. Its error must not hide the cancellation from a caller that retries.
             raise asyncio.CancelledError from None
         failure = from_rpc_error(error)
+        if isinstance(failure, RequestCancelled):
+            # The caller is still here: a server that stops cancels what it runs.
+            failure = Unavailable("the service ended the call, because it stops")
         failure.stage = failure.stage or stage
         raise failure from None
     except asyncio.CancelledError:

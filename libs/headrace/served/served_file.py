@@ -47,7 +47,8 @@ class ServedFile:
             with locked(self.path):
                 changed = change(self.read())
                 content = changed.model_dump(mode="json")
-                content["unloaded"].sort()
+                for names in (content["leaving"], content["unloaded"]):
+                    names.sort()
                 write_whole(self.path, json.dumps(content, indent=1))
         except OSError as error:
             raise ConfigError(

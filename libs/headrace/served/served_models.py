@@ -1,10 +1,14 @@
 """ServedModels that a platform has beside those that it was started with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from headrace.served.served_adapter import ServedAdapter
 from headrace.served.served_model import ServedModel
+
+T = TypeVar("T")
 
 
 class ServedModels(BaseModel):
@@ -15,22 +19,50 @@ class ServedModels(BaseModel):
     version: int = 1
     revision: int = 0
     """Number of changes so far."""
+    applied: int = 0
+    """Number of those that the platform has made, or refused."""
     models: Mapping[str, ServedModel] = {}
     """Models that were loaded, by name."""
+    adapters: Mapping[str, ServedAdapter] = {}
+    """Adapters that were loaded, by name."""
+    leaving: frozenset[str] = frozenset()
+    """Names of models and adapters that are to be unloaded, and are served until the platform agrees."""
     unloaded: frozenset[str] = frozenset()
     """Names of models that the platform was started with and that were unloaded."""
     aliases: Mapping[str, str] = {}
     """Names under which models are served too, and the models."""
+    refused: Mapping[str, str] = {}
+    """Reasons for which models and adapters could not be loaded, by name."""
 
     def loading(self, name: str, model: ServedModel) -> "ServedModels":
         """Returns what is served once a model is loaded."""
-        return self._changed(models={**self.models, name: model}, unloaded=self.unloaded - {name})
+        refused = _without(self.refused, name)
+        return self._changed(models={**self.models, name: model}, unloaded=self.unloaded - {name}, refused=refused)
+
+    def adapting(self, name: str, adapter: ServedAdapter) -> "ServedModels":
+        """Returns what is served once an adapter is loaded."""
+        refused = _without(self.refused, name)
+        return self._changed(
+            adapters={**self.adapters, name: adapter}, unloaded=self.unloaded - {name}, refused=refused
+        )
 
     def unloading(self, name: str) -> "ServedModels":
-        """Returns what is served once a model is unloaded, without the other names of it."""
-        models = {other: model for other, model in self.models.items() if other != name}
-        aliases = {alias: model for alias, model in self.aliases.items() if model != name}
-        return self._changed(models=models, unloaded=self.unloaded | {name}, aliases=aliases)
+        """Returns the same, with the wish to unload a model or an adapter."""
+        return self._changed(leaving=self.leaving | {name}, refused=_without(self.refused, name))
+
+    def parted(self) -> "ServedModels":
+        """Returns what is served once all that is to leave has left, with its adapters and further names."""
+        gone = self.leaving
+        adapters = {name: each for name, each in self.adapters.items() if not gone & {name, each.model}}
+        return self.model_copy(
+            update={
+                "models": {name: model for name, model in self.models.items() if name not in gone},
+                "adapters": adapters,
+                "aliases": {alias: model for alias, model in self.aliases.items() if model not in gone},
+                "leaving": frozenset(),
+                "unloaded": self.unloaded | gone,
+            }
+        )
 
     def naming(self, alias: str, model: str) -> "ServedModels":
         """Returns what is served once a model has one more name."""
@@ -38,7 +70,29 @@ class ServedModels(BaseModel):
 
     def dropping(self, alias: str) -> "ServedModels":
         """Returns what is served without a further name of a model."""
-        return self._changed(aliases={name: model for name, model in self.aliases.items() if name != alias})
+        return self._changed(aliases=_without(self.aliases, alias))
+
+    def starting(self, names: Set[str]) -> "ServedModels":
+        """Returns what is served beside the models of these names, with which a platform is started."""
+        models = {name: model for name, model in self.models.items() if name not in names}
+        fresh = {"models": models, "unloaded": self.unloaded - names, "refused": {}, "applied": self.revision}
+        return self.parted().model_copy(update=fresh)
+
+    def applying(self, revision: int) -> "ServedModels":
+        """Returns the same, of which the platform has made so many changes."""
+        return self.model_copy(update={"applied": revision})
+
+    def refusing(self, name: str, reason: str) -> "ServedModels":
+        """Returns what is served where a model or an adapter could not be loaded, or not be unloaded."""
+        models, adapters = self.models, self.adapters
+        if name not in self.leaving:
+            models, adapters = _without(models, name), _without(adapters, name)
+        refused, leaving = {**self.refused, name: reason}, self.leaving - {name}
+        return self.model_copy(update={"models": models, "adapters": adapters, "refused": refused, "leaving": leaving})
 
     def _changed(self, **fields: object) -> "ServedModels":
         return self.model_copy(update={**fields, "revision": self.revision + 1})
+
+
+def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
+    return {other: value for other, value in values.items() if other != name}

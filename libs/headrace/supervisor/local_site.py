@@ -2,8 +2,10 @@
 
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError
+from headrace.launch.platform_spec import PlatformSpec
 from headrace.launch.roster import Roster
 from headrace.launch.site import ProcessSite, Site
+from headrace.served.served_file import FILE_NAME
 from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
@@ -63,10 +65,18 @@ class LocalSite:
             http_socket=self._ports["http"].descriptor,
             usage_folder=self._folder / USAGE_FOLDER,
             files_folder=self._folder / FILES_FOLDER,
+            models_file=self._folder / FILE_NAME,
             credential=self._credential,
             certificates=self.certificates.role_folders,
             core_count=usable_core_count(),
         )
+
+    def admit(self, platform: PlatformSpec) -> None:
+        """Finds room for the processes of a platform that has changed. Raises ConfigError."""
+        self._roster = Roster.of(platform)
+        for name in self._roster.names:
+            if name not in self._ports:
+                self._ports[name] = PortReservation(0, name)
 
     def refuse_clients(self) -> None:
         """Closes the port of the REST bridge, so that no client waits for a gateway that does not come."""

@@ -74,7 +74,7 @@ def _resolve_adapter(adapter: str, models: Sequence[str]) -> tuple[str, str, Pat
         )
     if model not in models:
         raise ConfigError(f"--lora is for {model!r}, but the models are: {', '.join(models)}", param="lora")
-    return model, name, _find_adapter(source)
+    return model, name, find_adapter(source)
 
 
 def _check_adapter_names(adapters: Sequence[str], models: Sequence[str]) -> None:
@@ -83,7 +83,15 @@ def _check_adapter_names(adapters: Sequence[str], models: Sequence[str]) -> None
         raise ConfigError(f"two models or adapters are called {duplicate!r}; give each its own name", param="lora")
 
 
-def _find_adapter(source: str) -> Path:
+def name_of(text: str) -> str:
+    """Returns the name of a model or an adapter. Raises ConfigError for a text that is none."""
+    if not _NAME.fullmatch(text):
+        raise ConfigError(f"{text!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
+    return text
+
+
+def find_adapter(source: str) -> Path:
+    """Returns the folder of a LoRA adapter. Raises ConfigError."""
     path = Path(source).expanduser()
     if not path.is_dir():
         path = _pulled(source) or path
@@ -100,9 +108,7 @@ def _resolve(model: str) -> ModelSource:
         name, source = "", model
     folder = _find(source)
     name = name or (source if source in (*BUNDLED, *known_models()) else whole_name(folder.name).removesuffix(".gguf"))
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
-    return ModelSource(name, folder, DRAFTS.get(folder) or _known_draft(source))
+    return ModelSource(name_of(name), folder, DRAFTS.get(folder) or _known_draft(source))
 
 
 def _find(source: str) -> Path:

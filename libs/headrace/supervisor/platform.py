@@ -6,16 +6,17 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
 
 from headrace.domain.deadline import Deadline
-from headrace.errors import Unavailable
+from headrace.errors import HeadraceError, Unavailable
 from headrace.launch.plan import READY_PATH, plan
-from headrace.launch.platform_spec import ModelSource
+from headrace.launch.platform_spec import ModelSource, PlatformSpec
 from headrace.launch.process_spec import ProcessSpec
 from headrace.launch.roster import NATS_NAME
 from headrace.launch.stop_order import stop_order
@@ -33,6 +34,8 @@ from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
 """Answers in a row, for each further gateway, after which all have probably answered."""
+LEAVE_SECONDS = 10.0
+"""Seconds that a worker has to end which is served no longer: its requests move, or end."""
 MAX_START_SECONDS = 86400.0
 """Maximum seconds of a start, with or without progress."""
 
@@ -78,6 +81,11 @@ class Platform:
         return self._site.nats_url
 
     @property
+    def spec(self) -> PlatformSpec:
+        """What it serves now, and how."""
+        return self._options.platform
+
+    @property
     def models(self) -> Sequence[ModelSource]:
         """The models that are served."""
         return self._options.platform.models
@@ -112,9 +120,17 @@ class Platform:
     async def start(self) -> None:
         """Starts all processes and returns once they are ready, however long they take while they make progress. Raises
         HeadraceError."""
+        await self._watched(self._start_all())
+        self._phase = "ready"
+        self._on_change()
+        logs = [*(process.spec.log_path for process in self.processes), self._state.log_path(SUPERVISOR_LOG)]
+        self._rotation = asyncio.create_task(keep_rotating(logs), name="log-rotation")
+
+    async def _watched(self, start: Coroutine[Any, Any, None]) -> None:
+        """Waits for a start as long as it makes progress. Raises HeadraceError."""
         watch = StartWatch(lambda: self.processes, self._on_change)
         silence = asyncio.create_task(watch.until_silent(self._options.start_silence_seconds))
-        starting = asyncio.create_task(self._start_all())
+        starting = asyncio.create_task(start)
         try:
             await asyncio.wait({starting, silence}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -122,10 +138,6 @@ class Platform:
             starting.result()
         finally:
             await cancel_and_wait([starting, silence])
-        self._phase = "ready"
-        self._on_change()
-        logs = [*(process.spec.log_path for process in self.processes), self._state.log_path(SUPERVISOR_LOG)]
-        self._rotation = asyncio.create_task(keep_rotating(logs), name="log-rotation")
 
     def _silent(self, waiting: Sequence[SupervisedProcess]) -> Unavailable:
         seconds = self._options.start_silence_seconds
@@ -148,8 +160,43 @@ class Platform:
             self._planned = self.plan()
         for planned in self._planned:
             self._add(planned)
-        await asyncio.gather(*(process.wait_ready(deadline) for process in self.processes))
+        await self._wait_ready(self._processes, deadline)
         await self._wait_until_answering(deadline)
+
+    async def _wait_ready(self, names: Iterable[str], deadline: Deadline) -> None:
+        await asyncio.gather(*(self._processes[name].wait_ready(deadline) for name in names))
+
+    async def serve(self, models: Sequence[ModelSource]) -> None:
+        """Serves other models from now on. Returns once it does. Raises HeadraceError, and serves what it did before
+        then."""
+        before, spec = self._options, replace(self._options.platform, models=models)
+        self._options = replace(self._options, platform=spec)
+        try:
+            self._site.admit(spec)
+            await self._change(Deadline.after(MAX_START_SECONDS))
+        except HeadraceError:
+            self._options = before
+            self._site.admit(before.platform)
+            await self._change(Deadline.after(MAX_START_SECONDS))
+            raise
+
+    async def _change(self, deadline: Deadline) -> None:
+        """Starts what the plan has by now and did not have, then stops what it has no longer. Tokenizers are replaced
+        one after the other, so that one answers at any time."""
+        former, planned = {each.name: each for each in self._planned}, self.plan()
+        names = {each.name for each in planned}
+        for each in planned:
+            self._add(each)
+        await self._watched(self._wait_ready(names - former.keys(), deadline))
+        leaving = [process for name, process in self._processes.items() if name not in names]
+        await asyncio.gather(*(process.stop(LEAVE_SECONDS) for process in leaving))
+        self._processes = {name: process for name, process in self._processes.items() if name in names}
+        self._planned = planned
+        for each in planned:
+            if each.role == "tokenizer" and each.settings != former[each.name].settings:
+                await self._processes[each.name].replace(deadline)
+        await self._wait_until_answering(deadline)
+        self._on_change()
 
     async def stop(self) -> None:
         """Stops all processes in order."""

@@ -69,6 +69,7 @@ class SupervisedProcess:
         self.ready = asyncio.Event()
         self._on_change = on_change
         self._stopping = False
+        self._is_replaced = False
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
@@ -95,23 +96,41 @@ class SupervisedProcess:
         if not self.ready.is_set():
             raise Unavailable(f"{self.spec.name} is not ready in time; its log: {self.spec.log_path}")
 
-    async def stop(self) -> None:
-        """Stops the process: SIGTERM, then SIGKILL after `stop_seconds`."""
+    async def stop(self, seconds: float | None = None) -> None:
+        """Stops the process: SIGTERM, then SIGKILL after `seconds`, which are `stop_seconds` of its plan if unset."""
         self._stopping = True
+        await self._terminate(self.spec.stop_seconds if seconds is None else seconds)
+        if self._task is not None:
+            await cancel_and_wait([self._task])
+        self._set_state("stopped")
+
+    async def replace(self, deadline: Deadline) -> None:
+        """Stops the process, and waits until the next one runs as it is planned by now. Raises what `wait_ready`
+        does."""
+        self._is_replaced = True
+        try:
+            self.ready.clear()
+            await self._terminate(self.spec.stop_seconds)
+            if self._task is not None and self._task.done():
+                # It has given up: it could not start as it was planned before.
+                self.start()
+            await self.wait_ready(deadline)
+        finally:
+            self._is_replaced = False
+
+    async def _terminate(self, seconds: float) -> None:
         if self._probing is not None:
             # A process that is stopping may be silent meanwhile.
             self._probing.cancel()
         process = self._process
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), self.spec.stop_seconds)
-            except TimeoutError:
-                self.kill()
-        if self._task is not None:
-            await cancel_and_wait([self._task])
-        self._set_state("stopped")
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            self.kill()
 
     def last_line(self) -> str:
         """Returns the last line of the log; empty if there is none."""
@@ -135,6 +154,10 @@ class SupervisedProcess:
             self.ready.clear()
             if self._is_stopping():
                 return
+            if self._is_replaced:
+                self._is_replaced, failures = False, 0
+                self._set_state("restarting")
+                continue
             if code == EXIT_BAD_START and self.restarts == 0:
                 raise ConfigError(self.last_line() or f"no message; see {self.spec.log_path}")
             failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1

@@ -152,7 +152,7 @@ async def open_app(
             stack.push_async_callback(part.close)
         for name, work in (("health", health), ("gate", gate), ("batches", batches), ("journals", journals)):
             background.start(work.watch(), name)
-        background.start(fleet.names.watch(), "names")
+        background.start(fleet.watch_names(), "names")
         workers.start(background)
         others.start(background)
         background.watch(await http.start())

@@ -24,6 +24,14 @@ async def test_a_channel_that_is_closed_under_a_call_is_a_failure_of_the_call() 
     assert failure.value.stage == "dispatch"
 
 
+async def test_a_service_that_stops_in_a_call_is_unavailable_and_no_caller_left() -> None:
+    metadata = grpc.aio.Metadata()
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    answer.set_exception(grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, metadata, metadata))
+    with pytest.raises(Unavailable):
+        await call(answer)
+
+
 async def test_a_call_that_fails_when_its_caller_is_cancelled_does_not_hide_that() -> None:
     async def fail_when_cancelled() -> None:
         with translated("dispatch"):

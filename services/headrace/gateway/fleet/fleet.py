@@ -27,6 +27,8 @@ SWEEP_SECONDS = 1.0
 """Seconds between two sweeps for silent workers. Each looks at all workers."""
 LIST_SECONDS = 1.0
 """Seconds after which the list of models is rebuilt without the workers that fell silent."""
+NAMES_SECONDS = 0.25
+"""Seconds between two looks at what was loaded and unloaded."""
 DRAIN_SECONDS = 5.0
 """Longest time, in seconds, in which a worker says that it drains."""
 FORGET_SECONDS = 120.0
@@ -112,13 +114,13 @@ class Fleet:
         models = self.models()
         info = models.get(name) or self._memory.recall(name)
         if info is None or self._is_unloaded(info):
-            remembered = (other for other in self._memory.names if not self.names.is_unloaded(other))
-            known = ", ".join(sorted({*models, *remembered, *self.names.aliases})) or "none is ready yet"
+            named = {*models, *self._memory.names, *self.names.aliases} - self.names.unloaded
+            known = ", ".join(sorted(named)) or "none is ready yet"
             raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
         return info
 
     def _is_unloaded(self, model: ModelFacts) -> bool:
-        return self.names.is_unloaded(model.parent or model.model)
+        return not self.names.unloaded.isdisjoint((model.model, model.parent))
 
     async def find(self, name: str) -> ModelFacts:
         """Returns what `model` does, after giving a gateway that has just started time to receive its workers'
@@ -259,6 +261,17 @@ class Fleet:
         is_other = split(worker.address)[0] != split(leaving.address)[0]
         is_up = self.is_attached(worker.worker_id) and not worker.draining
         return is_other and is_up and worker.model.model == leaving.model.model
+
+    async def watch_names(self) -> None:
+        """Follows what is loaded and unloaded, until cancelled."""
+        while True:
+            await asyncio.sleep(NAMES_SECONDS)
+            before = self.names.unloaded
+            self.names.refresh()
+            if self.names.unloaded != before:
+                self._listed = None
+            if self.names.unloaded:
+                self.inboxes.give_up(self.names.unloaded)
 
     def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
         attachment = self._attachments.get(worker_id)

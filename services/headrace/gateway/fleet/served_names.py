@@ -1,16 +1,13 @@
 """Names under which models are served, and models that are served no longer: from the settings, and from a file that
 changes while the gateway runs."""
 
-import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.served.served_file import ServedFile
 from headrace.served.served_models import ServedModels
-
-WATCH_SECONDS = 0.25
 
 _log = logging.getLogger(__name__)
 
@@ -35,18 +32,13 @@ class ServedNames:
         """Returns the model that a name stands for: the name itself, unless it is an alias."""
         return self._changes.aliases.get(name) or self._aliases.get(name) or name
 
-    def is_unloaded(self, name: str) -> bool:
-        """Whether a model was unloaded, so that its workers are not waited for."""
-        return name in self._changes.unloaded
-
-    async def watch(self) -> None:
-        """Reads the file whenever it has changed, until cancelled. One that cannot be read changes nothing."""
-        while self._file is not None:
-            await asyncio.sleep(WATCH_SECONDS)
-            self.refresh()
+    @property
+    def unloaded(self) -> Set[str]:
+        """Models that were unloaded, so that their workers are not waited for."""
+        return self._changes.unloaded
 
     def refresh(self) -> None:
-        """Reads the file if it has changed."""
+        """Reads the file if it has changed. One that cannot be read changes nothing."""
         if self._file is None or self._file.stamp == self._stamp:
             return
         self._stamp = self._file.stamp

@@ -28,10 +28,13 @@ def test_an_unloaded_model_is_one_until_it_is_loaded(tmp_path: Path) -> None:
     names = ServedNames(None, file.path)
     file.change(lambda served: served.unloading("small"))
     names.refresh()
-    assert names.is_unloaded("small")
+    assert not names.unloaded
+    file.change(lambda served: served.parted())
+    names.refresh()
+    assert names.unloaded == {"small"}
     file.change(lambda served: served.loading("small", ServedModel(source="small")))
     names.refresh()
-    assert not names.is_unloaded("small")
+    assert not names.unloaded
 
 
 def test_a_broken_file_changes_nothing_and_is_an_error_at_the_start(tmp_path: Path) -> None:

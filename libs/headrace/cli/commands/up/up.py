@@ -5,6 +5,9 @@ import contextlib
 import signal
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -20,7 +23,12 @@ from headrace.cli.commands.up.supervisor_log import SupervisorLog
 from headrace.cli.commands.up.view import View
 from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.output import console, warn
+from headrace.lifecycle.cancel_and_wait import cancel_and_wait
+from headrace.served.served_file import FILE_NAME, ServedFile
 from headrace.storage.private_files import keep_files_private
+from headrace.supervisor.changes.model_changes import ModelChanges
+from headrace.supervisor.changes.served_sources import ServedSources
+from headrace.supervisor.changes.start import with_loaded
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
@@ -63,7 +71,9 @@ def up(
     with StateFolder(flags.state_dir) as state, SupervisorLog(state.log_path(SUPERVISOR_LOG)) as log:
         if in_background:
             log.take_stderr()
-        asyncio.run(_run(options, state, view, log))
+        sources, file = ServedSources(options.platform.models), ServedFile(state.path / FILE_NAME)
+        options = replace(options, platform=with_loaded(options.platform, sources, file, are_chosen=bool(models)))
+        asyncio.run(_run(options, state, view, log, partial(ModelChanges, sources=sources, file=file)))
 
 
 def _process_start() -> float:
@@ -76,7 +86,13 @@ def _process_start() -> float:
     return started if now - MAX_IMPORT_SECONDS < started < now else now
 
 
-async def _run(options: PlatformOptions, state: StateFolder, view: View, log: SupervisorLog) -> None:
+async def _run(
+    options: PlatformOptions,
+    state: StateFolder,
+    view: View,
+    log: SupervisorLog,
+    follow: Callable[[Platform], ModelChanges],
+) -> None:
     stopping = asyncio.Event()
 
     def on_change(platform: Platform) -> None:
@@ -96,7 +112,9 @@ async def _run(options: PlatformOptions, state: StateFolder, view: View, log: Su
             starting.result()
         log.say("the platform is ready", http=platform.http_url)
         view.on_ready(platform)
+        changing = asyncio.create_task(follow(platform).watch())
         await stopping.wait()
+        await cancel_and_wait([changing])
     finally:
         log.say("stopping")
         # A terminal that has been closed takes no text.

@@ -58,7 +58,8 @@ class Placement:
         """Yields the inbox of an attempt that a worker has accepted, and cancels it there unless it is read to its end.
         Both the wait for the place and the reading end at the deadline, and when the gateway stops. `received`: output
         tokens that are known. Raises HeadraceError: QueueTimeout for a deadline that passed without a place."""
-        inbox = self._fleet.inboxes.open(self._request.request_id, attempt)
+        model = self._request.model
+        inbox = self._fleet.inboxes.open(self._request.request_id, attempt, (model.model, model.parent))
         try:
             with inbox.expiring(self._deadline):
                 await self._place(inbox, attempt, received)

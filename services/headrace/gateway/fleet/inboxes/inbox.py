@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from headrace.domain.deadline import Deadline
@@ -18,9 +18,11 @@ ANSWER_SECONDS = 0.25
 class Inbox:
     """Filled by the attachments, read by one task."""
 
-    def __init__(self, request_id: str, attempt: int) -> None:
+    def __init__(self, request_id: str, attempt: int, models: Sequence[str] = ()) -> None:
+        """`models`: names of the model that answers, and of the one that it is an adapter of."""
         self.request_id = request_id
         self.attempt = attempt
+        self.models = models
         self.worker_id: str | None = None
         """Worker that the deltas come from, once the scheduler has named it."""
         self.heard = time.monotonic()
@@ -48,6 +50,11 @@ class Inbox:
     def stop(self) -> None:
         """Ends the request, wherever it is, because the gateway stops."""
         self._end(GatewayStopping(stage=self._stage if self._placing is None else "queue", retry_after=1))
+
+    def give_up(self, error: HeadraceError) -> None:
+        """Ends the request with an error if it waits for a place."""
+        if self._placing is not None:
+            self._end(error)
 
     async def take(self) -> TokenDelta | None:
         """Waits for the next delta and returns it; None after the last. Raises WorkerLost, or DeadlineExceeded."""

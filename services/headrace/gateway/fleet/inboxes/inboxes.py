@@ -1,7 +1,9 @@
 """The inboxes of all requests that wait for tokens."""
 
 from collections import defaultdict
+from collections.abc import Sequence, Set
 
+from headrace.errors import ModelNotFound
 from headrace.errors.tree import GatewayStopping
 from headrace.gateway.fleet.inboxes.inbox import Inbox
 from headrace.v1.worker_pb2 import TokenDelta
@@ -18,11 +20,11 @@ class Inboxes:
     def __len__(self) -> int:
         return len(self._inboxes)
 
-    def open(self, request_id: str, attempt: int) -> Inbox:
+    def open(self, request_id: str, attempt: int, models: Sequence[str] = ()) -> Inbox:
         """Opens the inbox of one attempt. Raises GatewayStopping."""
         if self._stopped:
             raise GatewayStopping(stage="queue", retry_after=1)
-        inbox = self._inboxes[request_id] = Inbox(request_id, attempt)
+        inbox = self._inboxes[request_id] = Inbox(request_id, attempt, models)
         return inbox
 
     def stop(self) -> None:
@@ -30,6 +32,12 @@ class Inboxes:
         self._stopped = True
         for inbox in list(self._inboxes.values()):
             inbox.stop()
+
+    def give_up(self, models: Set[str]) -> None:
+        """Ends the requests for models that are served no longer, as far as no worker has them."""
+        for inbox in list(self._inboxes.values()):
+            if not models.isdisjoint(inbox.models):
+                inbox.give_up(ModelNotFound(f"model {inbox.models[0]!r} was unloaded", param="model"))
 
     def assign(self, inbox: Inbox, worker_id: str) -> None:
         """Notes which worker the deltas come from."""

@@ -1,0 +1,1 @@
+"""Changes of what a running platform serves."""

@@ -1,0 +1,145 @@
+"""Models, adapters and names come and go while others are asked, and are there again after everything was killed."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+from tests.e2e.command_line import Done, headrace
+from tests.e2e.test_adapters import save_adapter
+from tests.harness.running_platform import RunningPlatform, running_platform
+
+from headrace.demo_model import CHECKPOINT
+from headrace.supervisor.state import read_platform
+
+pytestmark = pytest.mark.slow
+DEMO, SECOND, TUNED, ALIAS = "headrace-demo", "second", "tuned", "gpt-4o"
+CLIENTS = 2
+TIMEOUT = 60.0
+
+
+def ask(url: str, model: str) -> httpx2.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "What is a dam?"}], "max_tokens": 12}
+    return httpx2.post(f"{url}/v1/chat/completions", json=body | {"temperature": 0}, timeout=TIMEOUT)
+
+
+def text_of(response: httpx2.Response) -> str:
+    assert response.status_code == 200, response.text
+    said: str = response.json()["choices"][0]["message"]["content"]
+    return said
+
+
+def models_of(url: str) -> dict[str, Any]:
+    return {model["id"]: model for model in httpx2.get(f"{url}/v1/models", timeout=TIMEOUT).json()["data"]}
+
+
+@contextmanager
+def traffic(url: str) -> Iterator[list[str]]:
+    """Asks the bundled model without a pause in the block, and yields the answers."""
+    answers: list[str] = []
+    ended = threading.Event()
+
+    def keep_asking() -> None:
+        while not ended.is_set():
+            answer = ask(url, DEMO)
+            answers.append(answer.text if answer.status_code != 200 else text_of(answer))
+
+    threads = [threading.Thread(target=keep_asking) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(TIMEOUT)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    with running_platform(tmp_path_factory.mktemp("served") / "state", counts=()) as running:
+        yield running
+
+
+def change(platform: RunningPlatform, *arguments: str) -> Done:
+    return headrace("models", *arguments, "--state-dir", str(platform.state_dir))
+
+
+def test_models_adapters_and_names_come_and_go_under_traffic(platform: RunningPlatform, tmp_path: Path) -> None:
+    save_adapter(tmp_path / "tuned")
+    plain = text_of(ask(platform.http, DEMO))
+    with traffic(platform.http) as answers:
+        assert change(platform, "load", f"{SECOND}={CHECKPOINT}").returncode == 0
+        assert text_of(ask(platform.http, SECOND)) == plain
+        assert change(platform, "load", f"{TUNED}={tmp_path / 'tuned'}", "--adapter-of", DEMO).returncode == 0
+        assert text_of(ask(platform.http, TUNED)) != plain
+        assert change(platform, "alias", ALIAS, SECOND).returncode == 0
+        wait_for(lambda: ALIAS in models_of(platform.http))
+        assert ask(platform.http, ALIAS).json()["model"] == models_of(platform.http)[ALIAS]["root"] == SECOND
+        assert change(platform, "unload", TUNED).returncode == 0
+        assert change(platform, "unload", SECOND).returncode == 0
+        assert list(models_of(platform.http)) == [DEMO]
+    assert set(answers) == {plain}
+    for name in (TUNED, SECOND, ALIAS):
+        gone = ask(platform.http, name)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (404, "model_not_found")
+    platform.wait_until_idle()
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("load", "bad={folder}"), "has no 'num_attention_heads'"),
+        (("load", "/nowhere"), "/nowhere"),
+        (("load", "a b={demo}"), "cannot be the name of a model"),
+        (("load", "tuned={folder}", "--adapter-of", DEMO), "is not the folder of a LoRA adapter"),
+        (("load", "tuned={folder}", "--adapter-of", "nothing"), "no model 'nothing' is served"),
+        (("unload", DEMO), "it is the only model"),
+        (("unload", "nothing"), "no model 'nothing' is served; there are: headrace-demo"),
+        (("alias", ALIAS, "nothing"), "no model 'nothing' is served"),
+        (("alias", ALIAS, "--remove"), f"no model was given the name '{ALIAS}'"),
+    ],
+)
+def test_what_cannot_be_done_says_why_and_disturbs_nobody(
+    platform: RunningPlatform, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')
+    with traffic(platform.http) as answers:
+        wait_for(lambda: answers)
+        done = change(platform, *(each.format(folder=tmp_path, demo=CHECKPOINT) for each in arguments))
+    assert done.returncode != 0
+    assert says in " ".join(done.stderr.split())
+    assert len(set(answers)) == 1
+    assert "model_not_found" not in answers[0]
+    assert list(models_of(platform.http)) == [DEMO]
+
+
+def test_all_is_served_again_after_everything_was_killed(tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    ports = ("--http-port", "0", "--grpc-port", "0")
+    started = headrace("up", "--detach", "--state-dir", state, *ports)
+    assert started.returncode == 0, started.stderr
+    assert headrace("models", "load", f"{SECOND}={CHECKPOINT}", "--state-dir", state).returncode == 0
+    assert headrace("models", "alias", ALIAS, SECOND, "--state-dir", state).returncode == 0
+    supervisor = psutil.Process(read_platform(tmp_path / "state")["pid"])
+    processes = [supervisor, *supervisor.children(recursive=True)]
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, TIMEOUT)
+    with running_platform(tmp_path / "state") as platform:
+        assert set(models_of(platform.http)) == {DEMO, SECOND, ALIAS}
+        assert ask(platform.http, ALIAS).json()["model"] == SECOND
