@@ -1,12 +1,12 @@
-"""ServedModels that a platform has beside those that it was started with."""
+"""ServedModels beside the models that a platform was started with."""
 
 from collections.abc import Mapping, Set
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from headrace.served.served_adapter import ServedAdapter
-from headrace.served.served_model import ServedModel
+from headrace.served.loaded_adapter import LoadedAdapter
+from headrace.served.loaded_source import LoadedSource
 
 T = TypeVar("T")
 
@@ -21,9 +21,9 @@ class ServedModels(BaseModel):
     """Number of changes so far."""
     applied: int = 0
     """Number of those that the platform has made, or refused."""
-    models: Mapping[str, ServedModel] = {}
+    models: Mapping[str, LoadedSource] = {}
     """Models that were loaded, by name."""
-    adapters: Mapping[str, ServedAdapter] = {}
+    adapters: Mapping[str, LoadedAdapter] = {}
     """Adapters that were loaded, by name."""
     leaving: frozenset[str] = frozenset()
     """Names of models and adapters that are to be unloaded, and are served until the platform agrees."""
@@ -34,12 +34,12 @@ class ServedModels(BaseModel):
     refused: Mapping[str, str] = {}
     """Reasons for which models and adapters could not be loaded, by name."""
 
-    def loading(self, name: str, model: ServedModel) -> "ServedModels":
+    def loading(self, name: str, model: LoadedSource) -> "ServedModels":
         """Returns what is served once a model is loaded."""
         refused = _without(self.refused, name)
         return self._changed(models={**self.models, name: model}, unloaded=self.unloaded - {name}, refused=refused)
 
-    def adapting(self, name: str, adapter: ServedAdapter) -> "ServedModels":
+    def adapting(self, name: str, adapter: LoadedAdapter) -> "ServedModels":
         """Returns what is served once an adapter is loaded."""
         refused = _without(self.refused, name)
         return self._changed(

@@ -82,7 +82,7 @@ class Platform:
 
     @property
     def spec(self) -> PlatformSpec:
-        """What it serves now, and how."""
+        """Models that it serves now, and its processes."""
         return self._options.platform
 
     @property

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_file import FILE_NAME, ServedFile
-from headrace.served.served_model import ServedModel
 
-MODEL = ServedModel(source="/models/qwen")
+MODEL = LoadedSource(source="/models/qwen")
 COUNT = 20
 
 

@@ -23,7 +23,7 @@ class ServingPlatform(Protocol):
 
     @property
     def spec(self) -> PlatformSpec:
-        """What it serves now, and how."""
+        """Models that it serves now, and its processes."""
 
     async def serve(self, models: Sequence[ModelSource]) -> None:
         """Serves other models from now on. Raises HeadraceError, and serves what it did before then."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headrace.errors import ConfigError
 from headrace.launch.platform_spec import ModelSource
-from headrace.served.served_adapter import ServedAdapter
-from headrace.served.served_model import ServedModel
+from headrace.served.loaded_adapter import LoadedAdapter
+from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_models import ServedModels
 from headrace.supervisor.model_source import find_adapter, resolve
 
@@ -34,11 +34,11 @@ class ServedSources:
         return replace(source, adapters=kept)
 
 
-def _resolved(name: str, model: ServedModel) -> ModelSource:
+def _resolved(name: str, model: LoadedSource) -> ModelSource:
     return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [])[0]
 
 
-def _adapters_of(model: str, adapters: Mapping[str, ServedAdapter]) -> dict[str, Path]:
+def _adapters_of(model: str, adapters: Mapping[str, LoadedAdapter]) -> dict[str, Path]:
     found = {}
     for name, adapter in adapters.items():
         if adapter.model == model:

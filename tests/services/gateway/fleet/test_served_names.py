@@ -6,8 +6,8 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.gateway.fleet.served_names import ServedNames
+from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_file import FILE_NAME, ServedFile
-from headrace.served.served_model import ServedModel
 
 
 def test_names_of_the_file_go_before_those_of_the_settings(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_names_of_the_file_go_before_those_of_the_settings(tmp_path: Path) -> No
     assert names.resolve("gpt-4o") == "small"
 
 
-def test_an_unloaded_model_is_one_until_it_is_loaded(tmp_path: Path) -> None:
+def test_an_unloaded_source_is_one_until_it_is_loaded(tmp_path: Path) -> None:
     file = ServedFile(tmp_path / FILE_NAME)
     names = ServedNames(None, file.path)
     file.change(lambda served: served.unloading("small"))
@@ -32,7 +32,7 @@ def test_an_unloaded_model_is_one_until_it_is_loaded(tmp_path: Path) -> None:
     file.change(lambda served: served.parted())
     names.refresh()
     assert names.unloaded == {"small"}
-    file.change(lambda served: served.loading("small", ServedModel(source="small")))
+    file.change(lambda served: served.loading("small", LoadedSource(source="small")))
     names.refresh()
     assert not names.unloaded
 

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from headrace.cli.output import console, error_console, print_json
 from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError, DeadlineExceeded, InvalidRequest, NotFound
-from headrace.served.served_adapter import ServedAdapter
+from headrace.served.loaded_adapter import LoadedAdapter
+from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_file import FILE_NAME, ServedFile
-from headrace.served.served_model import ServedModel
 from headrace.served.served_models import ServedModels
 from headrace.supervisor.model_source import find_adapter, name_of, resolve
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
@@ -54,12 +54,12 @@ def load(
         if adapter_of not in served:
             raise NotFound(f"no model {adapter_of!r} is served; there are: {', '.join(served)}")
         name, source = _adapter(model)
-        adapter = ServedAdapter(model=adapter_of, source=source)
+        adapter = LoadedAdapter(model=adapter_of, source=source)
         _change(state_dir, name, lambda before: before.adapting(name, adapter), timeout)
     else:
         found = resolve([model], [draft] if draft else [])[0]
         name, source = found.name, str(found.folder)
-        loaded = ServedModel(source=source, draft=str(found.draft) if draft else "")
+        loaded = LoadedSource(source=source, draft=str(found.draft) if draft else "")
         _change(state_dir, name, lambda before: before.loading(name, loaded), timeout)
     _say(f"{name} is served", {"model": name, "state": "served"}, json)
 

@@ -1,9 +1,9 @@
-"""ServedAdapter that was loaded while a platform ran."""
+"""LoadedAdapter that was loaded while a platform ran."""
 
 from pydantic import BaseModel, ConfigDict
 
 
-class ServedAdapter(BaseModel):
+class LoadedAdapter(BaseModel):
     """LoRA adapter of a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

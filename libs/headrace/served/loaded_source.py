@@ -1,9 +1,9 @@
-"""ServedModel that was loaded while a platform ran."""
+"""LoadedSource that was loaded while a platform ran."""
 
 from pydantic import BaseModel, ConfigDict
 
 
-class ServedModel(BaseModel):
+class LoadedSource(BaseModel):
     """Sources of a model, as `headrace up` takes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
