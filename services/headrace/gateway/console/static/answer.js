@@ -33,13 +33,13 @@ export class Answer {
     for (const choice of chunk.choices ?? []) this.addChoice(choice);
   }
 
-  addChoice({ delta, logprobs, finish_reason: finish }) {
-    const said = delta.content || delta.reasoning_content || delta.reasoning || delta.tool_calls;
+  addChoice({ delta = {}, text, logprobs, finish_reason: finish }) {
+    const said = text || delta.content || delta.reasoning_content || delta.reasoning || delta.tool_calls;
     if (said) {
       this.lastMs = this.elapsed();
       this.firstMs ??= this.lastMs;
     }
-    this.text += delta.content ?? "";
+    this.text += text ?? delta.content ?? "";
     this.reasoning += delta.reasoning_content ?? delta.reasoning ?? "";
     this.tokens.push(...(logprobs?.content ?? []));
     this.finish = finish ?? this.finish;
@@ -52,11 +52,11 @@ export class Answer {
   }
 }
 
-/** Sends a chat and yields its answer after each event. `signal` stops it. */
-export async function* ask(body, urgency, signal) {
+/** Sends a chat, or a completion, and yields its answer after each event. `signal` stops it. */
+export async function* ask(body, urgency, signal, path = "v1/chat/completions") {
   const answer = new Answer();
   try {
-    const response = await request("POST", "v1/chat/completions", body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency });
+    const response = await request("POST", path, body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency });
     answer.requestId = response.headers.get("x-request-id") ?? "";
     for await (const data of stream(response, signal)) {
       answer.add(data);
