@@ -39,7 +39,7 @@ export class Archive extends EventTarget {
     await this.opened;
   }
 
-  connect() {
+  async connect() {
     const request = indexedDB.open(DATABASE, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "id" });
     return asked(request);

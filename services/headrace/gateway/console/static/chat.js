@@ -19,7 +19,7 @@ import { welcome } from "./welcome.js";
 const WIDE = "(min-width: 900px)";
 const UNDO_MS = 12_000;
 const SPOKEN = 1500;
-const state = { models: [], model: "" };
+const state = { models: [], model: "", undo: null };
 
 export async function chatPage(main, signal, id) {
   try {
@@ -97,6 +97,7 @@ class ChatPage {
     this.composer.fill(this.talk.draft);
     this.refresh();
     this.drawProblem();
+    this.drawUndo();
     this.follower.toEnd();
     if (matchMedia("(hover: hover)").matches && !document.querySelector("dialog[open]")) this.composer.focus();
   }
@@ -187,11 +188,20 @@ class ChatPage {
     this.undo.querySelector("button").focus({ preventScroll: true });
   }
 
+  /** Offers the way back for a while, on the page that follows too. */
   offerUndo(text, undo) {
-    const close = () => { clearTimeout(this.undoTimer); show(this.undo); };
-    show(this.undo, h("span", {}, text), h("button", { type: "button", class: "quiet small", id: "undo", on: { click: () => { close(); undo(); this.composer.focus(); } } }, "Undo"));
+    state.undo = { text, undo, until: performance.now() + UNDO_MS };
+    this.drawUndo();
+  }
+
+  drawUndo() {
     clearTimeout(this.undoTimer);
-    this.undoTimer = setTimeout(close, UNDO_MS);
+    const rest = (state.undo?.until ?? 0) - performance.now();
+    if (rest <= 0) { show(this.undo); return; }
+    const { text, undo } = state.undo;
+    const close = () => { state.undo = null; this.drawUndo(); };
+    show(this.undo, h("span", {}, text), h("button", { type: "button", class: "quiet small", id: "undo", on: { click: () => { close(); undo(); this.composer.focus(); } } }, "Undo"));
+    this.undoTimer = setTimeout(close, rest);
   }
 
   fail(error) {

@@ -77,7 +77,7 @@ function drawHeading({ level, text }, levels, isLive) {
 function drawCode({ language, text, isClosed }, isLive) {
   const code = h("code", {}, isLive && !isClosed ? text : highlight(text, language));
   return h("div", { class: "md-code" }, h("div", { class: "md-code-head" }, h("span", {}, language || "text"), copyButton("Copy", "Code", () => code.textContent)),
-    h("pre", { tabindex: "0", role: "region", "aria-label": language ? `Code, ${language}` : "Code" }, code));
+    h("pre", { tabindex: "0", role: "group", "aria-label": language ? `Code, ${language}` : "Code" }, code));
 }
 
 function drawList({ isOrdered, start, isLoose, items }, levels, isLive) {
@@ -89,6 +89,6 @@ function drawList({ isOrdered, start, isLoose, items }, levels, isLive) {
 
 function drawTable({ head, aligns, rows }) {
   const cell = (tag, more) => (text, column) => h(tag, { class: aligns[column] || false, ...more }, inline(text));
-  return h("div", { class: "scroll md-table", tabindex: "0", role: "region", "aria-label": "Table" },
+  return h("div", { class: "scroll md-table", tabindex: "0", role: "group", "aria-label": "Table" },
     h("table", {}, h("thead", {}, h("tr", {}, head.map(cell("th", { scope: "col" })))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell("td", {})))))));
 }

@@ -23,7 +23,14 @@ export class Thread {
     const focus = this.element.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
     const shown = conversation.path().map((node) => this.row(node, conversation.versions(node).find((group) => group.includes(node))));
     arrange(this.element, shown);
-    if (focus && !this.element.contains(document.activeElement)) this.element.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+    if (focus && !this.element.contains(document.activeElement)) this.focus(focus);
+  }
+
+  /** Gives the focus to the control that took the place of another, or to its neighbor where that can do nothing. */
+  focus(name) {
+    const control = this.element.querySelector(`[data-focus="${CSS.escape(name)}"]`);
+    const usable = control?.disabled ? control.parentNode.querySelector("button:not(:disabled)") : control;
+    usable?.focus({ preventScroll: true });
   }
 
   row(node, group) {

@@ -67,7 +67,7 @@ export class UserTurn extends Turn {
   }
 
   drawText() {
-    const files = (this.node.files ?? []).map((file) => h("details", { class: "file" }, h("summary", {}, icon("attach"), file.name, h("span", { class: "muted" }, ` ${bytes(file.text.length)}`)), h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": file.name }, file.text)));
+    const files = (this.node.files ?? []).map((file) => h("details", { class: "file" }, h("summary", {}, icon("attach"), file.name, h("span", { class: "muted" }, ` ${bytes(file.text.length)}`)), h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": file.name }, file.text)));
     show(this.body, files, this.node.content && h("div", { class: "text" }, this.node.content));
   }
 
@@ -151,7 +151,7 @@ export class AnswerTurn extends Turn {
 
   calls() {
     const open = this.after.querySelectorAll("details[open]").length > 0;
-    return (this.node.calls ?? []).map(({ function: { name, arguments: given } }) => h("details", { class: "fold", open }, h("summary", {}, "Calls ", h("b", {}, name)), h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": `Arguments of ${name}` }, pretty(given))));
+    return (this.node.calls ?? []).map(({ function: { name, arguments: given } }) => h("details", { class: "fold", open }, h("summary", {}, "Calls ", h("b", {}, name)), h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": `Arguments of ${name}` }, pretty(given))));
   }
 
   tools() {
