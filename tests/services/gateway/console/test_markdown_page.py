@@ -9,7 +9,8 @@ from tests.services.gateway.console.console_script import NO_NODE, NODE, run_scr
 pytestmark = [pytest.mark.process, pytest.mark.skipif(NODE is None, reason=NO_NODE)]
 
 LINK = "_blank noopener noreferrer"
-CODE = "<div.md-code><div.md-code-head><span>{0}</span><button.quiet small>Copy</button></div><pre><code>{1}</code></pre></div>"
+CODE_HEAD = "<div.md-code-head><span>{0}</span><button.quiet small>Copy</button></div>"
+CODE = f"<div.md-code>{CODE_HEAD}<pre><code>{{1}}</code></pre></div>"
 DRAWN = {
     "Hello, world.": "<p>Hello, world.</p>",
     "one\ntwo\n\nthree": "<p>one<br></br>two</p><p>three</p>",
