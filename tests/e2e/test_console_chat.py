@@ -283,7 +283,6 @@ def test_a_deleted_conversation_comes_back_by_undo(chat: ConsolePage) -> None:
     page.go_back()
     page.wait_for_selector("text=not in this browser")
     page.click("#undo")
-    page.click(f".shelf-list >> text={QUESTION}")
     page.wait_for_selector(WRITTEN)
     page.hover(".shelf-list li")
     page.click(f"[aria-label='Delete {QUESTION}']")

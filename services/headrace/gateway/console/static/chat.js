@@ -32,6 +32,7 @@ export async function chatPage(main, signal, id) {
   if (signal.aborted) return;
   if (!talkers(state.models).length) { show(main, h("h1", {}, "Chat"), h("p", { class: "muted empty" }, nothingTalks())); return; }
   const talk = held || newTalk({ settings: lastSettings() });
+  if (!held) history.replaceState(null, "", "#/chat");
   const page = new ChatPage(main, signal, talk);
   page.draw();
   if (id && !held) page.fail(new Error("This conversation is not in this browser: it was deleted, or held elsewhere."));
@@ -43,7 +44,7 @@ class ChatPage {
   constructor(main, signal, talk) {
     Object.assign(this, { main, signal, talk });
     if (!this.find(talk.conversation.model)) talk.conversation.model = this.find(state.model)?.id ?? firstTalker(state.models).id;
-    this.composer = new Composer({ send: (text, files) => this.attempt(() => talk.send(text, files, this.targets())), stop: () => talk.stop(), isRunning: () => talk.isRunning, fail: (error) => this.fail(error), draft: (text) => { talk.draft = text; } }, signal);
+    this.composer = new Composer({ send: (text, files) => this.attempt(() => talk.send(text, files, this.targets())), stop: () => talk.stop(), isRunning: () => talk.isRunning, fail: (error) => this.fail(error), draft: (text) => { talk.draft = text; }, leave: () => this.scroller.focus({ preventScroll: true }) }, signal);
     this.thread = new Thread({ talk, again: (node) => this.attempt(() => talk.again(node, this.targets())), edit: (node, text) => this.attempt(() => talk.edit(node, text, this.targets())), remove: (node) => this.remove(node) }, (name) => this.isBase(name));
     this.shelf = new Shelf({ current: () => talk.conversation.id, undo: (text, undo) => this.offerUndo(text, undo), fail: (error) => this.fail(error), gone: (id) => { if (id === talk.conversation.id) location.hash = "#/chat"; }, went: () => this.drawer.close() }, signal);
     this.settings = new SettingsDrawer({ settings: () => talk.conversation.settings, changed: () => this.settingsChanged(), others: () => talkers(state.models).map((model) => model.id).filter((name) => name !== talk.conversation.model) });

@@ -6,7 +6,8 @@ import { bytes } from "./format.js";
 import { icon, iconButton } from "./icons.js";
 
 export class Composer {
-  /** `actions`: send(text, files), which returns whether it was taken; stop(); isRunning(); fail(error); draft(text). */
+  /** `actions`: send(text, files), which returns whether it was taken; stop(); isRunning(); fail(error); draft(text);
+   * leave(), at Esc, after which single keys are shortcuts. */
   constructor(actions, signal) {
     this.actions = actions;
     this.files = [];
@@ -40,6 +41,7 @@ export class Composer {
 
   /** Enter sends, but for one that ends the writing of a character (an input method's). */
   onKey(event) {
+    if (event.key === "Escape" && !event.isComposing && !this.actions.isRunning()) this.actions.leave();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     this.send();

@@ -65,7 +65,9 @@ export class Shelf {
   async remove(id, name) {
     endTalk(id);
     const record = await archive.remove(id);
-    if (record) this.actions.undo(`“${name}” deleted.`, () => archive.put(record));
+    const wasShown = id === this.actions.current();
+    const undo = async () => { await archive.put(record); if (wasShown) location.hash = `#/chat/${id}`; };
+    if (record) this.actions.undo(`“${name}” deleted.`, undo);
     this.actions.gone(id);
     this.element.querySelector("#new-chat").focus();
   }
