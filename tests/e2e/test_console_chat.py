@@ -360,6 +360,7 @@ def test_two_tabs_keep_what_both_write(chat: ConsolePage) -> None:
     chat.until("document.querySelectorAll('.turn').length === 4")
     say(chat, "What does TTFT mean?")
     other.page.click("#new-chat")
+    other.page.wait_for_selector(".welcome")
     say(other, "Hello")
     chat.until("document.querySelectorAll('.shelf-list li').length === 2")
     chat.page.reload()
@@ -432,6 +433,7 @@ def test_several_answers_and_models_stand_side_by_side(chat: ConsolePage) -> Non
     assert page.locator(".columns h2").all_inner_texts() == ["headrace-demo"] * 2 + ["other"] * 2
     page.click("text=Continue with this >> nth=2")
     assert page.locator("[aria-pressed='true']").count() == 1
+    assert page.inner_text("[aria-pressed='true']") == "Chosen"
     set_option(chat, "count", "")
     set_option(chat, "compare", "")
     body = body_of(chat, "v1/chat/completions", "More")
@@ -499,6 +501,24 @@ def test_a_refusal_is_shown_and_tried_again(chat: ConsolePage) -> None:
     # Browsers write every refusal into their log.
     assert all("429" in text for text in chat.faults)
     chat.faults.clear()
+
+
+def test_an_answer_leads_to_its_request(chat: ConsolePage) -> None:
+    say(chat)
+    chat.page.click("text=Inspect")
+    chat.page.wait_for_selector(".fall")
+    chat.page.go_back()
+    chat.page.wait_for_selector(WRITTEN)
+
+
+def test_answers_made_to_harm_are_shown(chat: ConsolePage) -> None:
+    for text in (">" * 10_000, "[" * 10_000 + "](", "- " * 10_000, "word " * 200_000):
+        pieces = [{"content": text[at : at + 5000]} for at in range(0, len(text), 5000)]
+        answer_with(chat, *pieces)
+        say(chat, "Harm me")
+    assert not chat.is_too_wide()
+    chat.page.reload()
+    chat.page.wait_for_selector(WRITTEN)
 
 
 def test_readers_by_ear_hear_the_whole_answer_once(chat: ConsolePage) -> None:

@@ -8,7 +8,7 @@ import { count, share } from "./format.js";
 import { icon, iconButton } from "./icons.js";
 import { menu } from "./menu.js";
 import { firstTalker, kindOf, readModels, talkers, titleOf } from "./models.js";
-import { keepLast, lastSettings } from "./presets.js";
+import { keepDraft, keepLast, lastSettings, readDraft } from "./presets.js";
 import { SettingsDrawer } from "./settings.js";
 import { Shelf } from "./shelf.js";
 import { leaveTalk, MOST_ANSWERS, newTalk, openTalk } from "./talk.js";
@@ -44,9 +44,9 @@ class ChatPage {
   constructor(main, signal, talk) {
     Object.assign(this, { main, signal, talk });
     if (!this.find(talk.conversation.model)) talk.conversation.model = this.find(state.model)?.id ?? firstTalker(state.models).id;
-    this.composer = new Composer({ send: (text, files) => this.attempt(() => talk.send(text, files, this.targets())), stop: () => talk.stop(), isRunning: () => talk.isRunning, fail: (error) => this.fail(error), draft: (text) => { talk.draft = text; }, leave: () => this.scroller.focus({ preventScroll: true }) }, signal);
+    this.composer = new Composer({ send: (text, files) => this.attempt(() => talk.send(text, files, this.targets())), stop: () => talk.stop(), isRunning: () => talk.isRunning, fail: (error) => this.fail(error), draft: (text) => keepDraft(this.draftName, text), leave: () => this.scroller.focus({ preventScroll: true }) }, signal);
     this.thread = new Thread({ talk, again: (node) => this.attempt(() => talk.again(node, this.targets())), edit: (node, text) => this.attempt(() => talk.edit(node, text, this.targets())), remove: (node) => this.remove(node) }, (name) => this.isBase(name));
-    this.shelf = new Shelf({ current: () => talk.conversation.id, undo: (text, undo) => this.offerUndo(text, undo), fail: (error) => this.fail(error), gone: (id) => { if (id === talk.conversation.id) location.hash = "#/chat"; }, went: () => this.drawer.close() }, signal);
+    this.shelf = new Shelf({ current: () => talk.conversation.id, undo: (text, undo) => this.offerUndo(text, undo, true), fail: (error) => this.fail(error), gone: (id) => { if (id === talk.conversation.id) location.hash = "#/chat"; }, went: () => this.drawer.close() }, signal);
     this.settings = new SettingsDrawer({ settings: () => talk.conversation.settings, changed: () => this.settingsChanged(), others: () => talkers(state.models).map((model) => model.id).filter((name) => name !== talk.conversation.model) });
     this.listen();
   }
@@ -58,7 +58,12 @@ class ChatPage {
     talk.addEventListener("finished", ({ detail }) => this.finished(detail), { signal });
     talk.addEventListener("problem", () => this.drawProblem(), { signal });
     addEventListener("keydown", (event) => { if (event.key === "Escape" && talk.isRunning && !document.querySelector("dialog[open]")) talk.stop(); }, { signal });
-    signal.addEventListener("abort", () => { clearTimeout(this.undoTimer); leaveTalk(talk); });
+    signal.addEventListener("abort", () => { clearTimeout(this.undoTimer); if (!state.undo?.isLasting) state.undo = null; leaveTalk(talk); });
+  }
+
+  /** Conversations that have not begun share a draft. */
+  get draftName() {
+    return this.talk.conversation.nodes.size ? this.talk.conversation.id : "new";
   }
 
   find(name) {
@@ -95,7 +100,7 @@ class ChatPage {
     const wide = matchMedia(WIDE);
     wide.addEventListener("change", () => this.placeShelf(wide.matches), { signal });
     this.placeShelf(wide.matches);
-    this.composer.fill(this.talk.draft);
+    this.composer.fill(readDraft(this.draftName));
     this.refresh();
     this.drawProblem();
     this.drawUndo();
@@ -163,6 +168,7 @@ class ChatPage {
       return false;
     }
     this.fail(null);
+    this.forgetUndo();
     this.follower.toEnd();
     if (!this.main.contains(document.activeElement) || document.activeElement === this.main) this.thread.element.lastElementChild?.focus({ preventScroll: true });
     return true;
@@ -185,13 +191,18 @@ class ChatPage {
 
   remove(node) {
     const undo = this.talk.remove(node);
-    this.offerUndo("Deleted from here on.", undo);
+    this.offerUndo("Deleted from here on.", undo, false);
     this.undo.querySelector("button").focus({ preventScroll: true });
   }
 
-  /** Offers the way back for a while, on the page that follows too. */
-  offerUndo(text, undo) {
-    state.undo = { text, undo, until: performance.now() + UNDO_MS };
+  /** Offers the way back for a while, but no longer than until the next message. `isLasting`: also on the page that follows. */
+  offerUndo(text, undo, isLasting) {
+    state.undo = { text, undo, isLasting, until: performance.now() + UNDO_MS };
+    this.drawUndo();
+  }
+
+  forgetUndo() {
+    state.undo = null;
     this.drawUndo();
   }
 
@@ -200,9 +211,8 @@ class ChatPage {
     const rest = (state.undo?.until ?? 0) - performance.now();
     if (rest <= 0) { show(this.undo); return; }
     const { text, undo } = state.undo;
-    const close = () => { state.undo = null; this.drawUndo(); };
-    show(this.undo, h("span", {}, text), h("button", { type: "button", class: "quiet small", id: "undo", on: { click: () => { close(); undo(); this.composer.focus(); } } }, "Undo"));
-    this.undoTimer = setTimeout(close, rest);
+    show(this.undo, h("span", {}, text), h("button", { type: "button", class: "quiet small", id: "undo", on: { click: () => { this.forgetUndo(); undo(); this.composer.focus(); } } }, "Undo"));
+    this.undoTimer = setTimeout(() => this.forgetUndo(), rest);
   }
 
   fail(error) {

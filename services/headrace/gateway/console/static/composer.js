@@ -58,11 +58,11 @@ export class Composer {
     const text = this.area.value;
     if (this.actions.isRunning()) { announce("Wait for the answer, or stop it"); return; }
     if (!text.trim() && !this.files.length) return;
-    if (!this.actions.send(text, this.files)) return;
+    this.actions.draft("");
+    if (!this.actions.send(text, this.files)) { this.actions.draft(text); return; }
     this.files = [];
     this.drawFiles();
     this.fill("");
-    this.actions.draft("");
   }
 
   async attach(files) {

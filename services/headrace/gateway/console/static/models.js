@@ -34,7 +34,6 @@ export function factsOf(model, weightBytes) {
     ["Weights", weightBytes ? bytes(weightBytes) : null, "Memory that the weights take"],
     ["Architecture", (model.architecture ?? "").replace(/(?:For|Model).*$/, "") || null],
     ["Adapter of", model.parent || null],
-    ["Kind", kindOf(model) === "base" ? "base model: it continues a text" : null],
   ];
 }
 

@@ -1,4 +1,4 @@
-// Settings saved by name in this browser, and those that a new conversation begins with.
+// What a browser remembers of the writing: settings by name, those that a new conversation begins with, and drafts.
 
 const PRESETS = "headrace.presets";
 const LAST = "headrace.settings";
@@ -30,4 +30,18 @@ export const keepPreset = (name, settings) => keep(PRESETS, { ...readPresets(), 
 export function removePreset(name) {
   const { [name]: _, ...others } = readPresets();
   keep(PRESETS, others);
+}
+
+const draftOf = (id) => `headrace.draft.${id}`;
+
+/** The text that was being written in a conversation, in this tab. */
+export const readDraft = (id) => sessionStorage.getItem(draftOf(id)) ?? "";
+
+export function keepDraft(id, text) {
+  try {
+    if (text) sessionStorage.setItem(draftOf(id), text);
+    else sessionStorage.removeItem(draftOf(id));
+  } catch {
+    // A draft too long to be kept stays in its box.
+  }
 }

@@ -40,7 +40,7 @@ export function endTalk(id) {
 export class Talk extends EventTarget {
   constructor(conversation) {
     super();
-    Object.assign(this, { conversation, running: new Map(), problem: "", saved: 0, draft: "" });
+    Object.assign(this, { conversation, running: new Map(), problem: "", saved: 0 });
   }
 
   get isRunning() {
@@ -143,11 +143,11 @@ export class Talk extends EventTarget {
 }
 
 /** What of an answer is kept. */
-function fieldsOf({ text, reasoning, calls, usage, wallMs, started, finish, error, stopped }) {
+function fieldsOf({ text, reasoning, calls, usage, wallMs, started, finish, error, stopped, requestId }) {
   return {
     content: text, ...(reasoning ? { reasoning } : {}), ...(calls.length ? { calls: calls.filter(Boolean) } : {}),
     ...(usage ? { usage: { prompt: usage.prompt_tokens, completion: usage.completion_tokens } } : {}),
-    ms: wallMs ?? performance.now() - started, finish, isStopped: stopped, error: error?.message ?? "",
+    ...(requestId ? { request: requestId } : {}), ms: wallMs ?? performance.now() - started, finish, isStopped: stopped, error: error?.message ?? "",
   };
 }
 

@@ -118,7 +118,7 @@ export class AnswerTurn extends Turn {
     this.shown = state;
     this.element.classList.toggle("live", this.isLive);
     this.drawReasoning();
-    show(this.after, this.calls(), error && failure({ message: error }));
+    this.drawAfter();
     this.drawBar();
     this.cost = performance.now() - began;
   }
@@ -149,9 +149,15 @@ export class AnswerTurn extends Turn {
     if (!this.reasoning.parentNode) this.before.append(this.reasoning);
   }
 
-  calls() {
+  /** Draws calls and failure, if they are others than before: readers by ear hear a failure once. */
+  drawAfter() {
+    const { calls = [], error } = this.node;
+    const state = JSON.stringify([calls, error]);
+    if (state === this.told) return;
+    this.told = state;
     const open = this.after.querySelectorAll("details[open]").length > 0;
-    return (this.node.calls ?? []).map(({ function: { name, arguments: given } }) => h("details", { class: "fold", open }, h("summary", {}, "Calls ", h("b", {}, name)), h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": `Arguments of ${name}` }, pretty(given))));
+    show(this.after, calls.map(({ function: { name, arguments: given } }) => h("details", { class: "fold", open }, h("summary", {}, "Calls ", h("b", {}, name)), h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": `Arguments of ${name}` }, pretty(given)))),
+      error && failure({ message: error }));
   }
 
   tools() {
@@ -162,6 +168,7 @@ export class AnswerTurn extends Turn {
     const told = remarks(this.node, this.isLive);
     return [versionArrows(this.node, this.actions), this.tool("copy", "Copy answer", () => copy(this.node.content, "Answer"), false),
       this.tool("again", "Regenerate", () => this.actions.again(this.node)), this.remover(), told && h("span", { class: "muted small remarks" }, told),
-      isOne && h("button", { type: "button", class: "quiet small", "aria-pressed": String(isChosen), "data-focus": `use-${this.node.id}`, on: { click: () => talk.choose(this.node) } }, isChosen ? "Continues" : "Continue with this")];
+      this.node.request && h("a", { class: "small inspect", href: `#/requests/${encodeURIComponent(this.node.request)}`, title: "Where the time of this answer went", "data-focus": `inspect-${this.node.id}` }, "Inspect"),
+      isOne && h("button", { type: "button", class: "quiet small", "aria-pressed": String(isChosen), "data-focus": `use-${this.node.id}`, on: { click: () => talk.choose(this.node) } }, isChosen ? "Chosen" : "Continue with this")];
   }
 }
