@@ -1,7 +1,7 @@
 """The console's chat, used by a browser: writing, reading along, branches, what is kept, and base models."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +72,9 @@ def say(chat: ConsolePage, text: str = QUESTION) -> None:
     chat.until(f"document.querySelectorAll('{WRITTEN}').length > {before} && !document.querySelector('.live')")
 
 
-def answer_with(chat: ConsolePage, *deltas: dict[str, object], finish: str = "stop", usage: Any = None) -> None:
+def answer_with(chat: ConsolePage, *deltas: Mapping[str, object], finish: str = "stop", usage: Any = None) -> None:
     """Lets the browser read a stream of its own, whatever the platform would say."""
-    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}], "usage": usage})
     stream = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     path = "**/v1/chat/completions"

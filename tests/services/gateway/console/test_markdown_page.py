@@ -124,7 +124,7 @@ def test_what_is_strong_shows_before_its_end(folder: Path) -> None:
 
 
 def test_texts_made_to_harm_neither_hang_nor_overflow(folder: Path) -> None:
-    """What is read again and again would take minutes of these; the slowest takes half a second."""
+    """A text read again and again would take minutes; the slowest takes half a second."""
     shown = draw(folder, [{"text": text} for text in HOSTILE.values()])
     spent = {name: round(one["milliseconds"]) for name, one in zip(HOSTILE, shown, strict=True)}
     assert {name: milliseconds for name, milliseconds in spent.items() if milliseconds > 5000} == {}
