@@ -214,6 +214,19 @@ def test_an_answer_goes_on_while_another_page_is_shown(slow_chat: ConsolePage) -
     page.wait_for_selector(WRITTEN)
 
 
+def test_an_answer_goes_on_after_a_reload(slow_chat: ConsolePage) -> None:
+    page = slow_chat.page
+    page.fill("#chat-box", "Go on for long")
+    page.keyboard.press("Enter")
+    slow_chat.until("document.querySelector('.live .md')?.textContent.length > 100")
+    begun = answers(slow_chat)[0]
+    page.reload()
+    slow_chat.until(f"document.querySelector('.live .md')?.textContent.length > {len(begun)} + 50")
+    assert answers(slow_chat)[0].startswith(begun[:100])
+    page.click("#chat-stop")
+    page.wait_for_selector(f"{WRITTEN} >> text=stopped")
+
+
 def test_markdown_is_drawn_and_code_copied(chat: ConsolePage) -> None:
     page = chat.page
     answer_with(chat, *({"content": MARKDOWN[at : at + 7]} for at in range(0, len(MARKDOWN), 7)))

@@ -1,11 +1,12 @@
 // One conversation and the answers that are being written in it. It goes on while another page is shown.
 
-import { ask } from "./answer.js";
+import { ask, resume } from "./answer.js";
 import { archive } from "./archive.js";
 import { Conversation, newId, ROOT } from "./conversation.js";
 import { requestOf } from "./prompt.js";
 
 const SAVE_MS = 2000;
+const STREAM = "headrace.stream.";
 export const MOST_ANSWERS = 4;
 const talks = new Map();
 
@@ -13,7 +14,10 @@ const talks = new Map();
 export async function openTalk(id) {
   if (talks.has(id)) return talks.get(id);
   const record = await archive.read(id);
-  if (record && !talks.has(id)) talks.set(id, new Talk(new Conversation(record)));
+  if (record && !talks.has(id)) {
+    talks.set(id, new Talk(new Conversation(record)));
+    talks.get(id).resume();
+  }
   return talks.get(id);
 }
 
@@ -93,10 +97,42 @@ export class Talk extends EventTarget {
     const { signal } = this.running.get(node.id);
     const { path, body } = requestOf(model, this.conversation.until(this.conversation.nodes.get(node.parent)), this.conversation.settings, index);
     for await (const answer of ask(body, "default", signal, path)) {
-      this.conversation.change(node, fieldsOf(answer));
-      this.emit("text", node);
-      if (performance.now() - this.saved > SAVE_MS) this.save();
+      if (answer.id) noteStream(node.id, answer.id);
+      this.take(node, fieldsOf(answer));
     }
+    this.finish(node);
+  }
+
+  /** Reads on in the answers that this tab was reading when its page was loaded again. */
+  resume() {
+    for (const node of this.conversation.nodes.values()) {
+      const id = !node.finish && !node.isStopped && !node.error && notedStream(node.id);
+      if (!id) continue;
+      this.running.set(node.id, new AbortController());
+      this.readOn(node, id);
+    }
+  }
+
+  /** Events come from the first one on: until they have more than is kept, the kept text stays. */
+  async readOn(node, id) {
+    const { signal } = this.running.get(node.id);
+    for await (const answer of resume(id, signal)) {
+      const { ms, request, ...fields } = fieldsOf(answer);
+      const isGone = answer.error && !answer.text;
+      if (!isGone && (answer.finish || answer.text.length >= node.content.length)) this.take(node, { ...fields, ms: Date.now() - node.created });
+      else if (answer.stopped) this.take(node, { isStopped: true });
+    }
+    this.finish(node);
+  }
+
+  take(node, fields) {
+    this.conversation.change(node, fields);
+    this.emit("text", node);
+    if (performance.now() - this.saved > SAVE_MS) this.save();
+  }
+
+  finish(node) {
+    noteStream(node.id, "");
     this.running.delete(node.id);
     this.emit("text", node);
     this.emit("finished", node);
@@ -141,6 +177,15 @@ export class Talk extends EventTarget {
     this.emit("problem");
   }
 }
+
+/** Remembers, for this tab alone, which stream an answer is read from: another tab must not take it away. "": none any more. */
+function noteStream(nodeId, id) {
+  if (notedStream(nodeId) === id) return;
+  if (id) sessionStorage.setItem(STREAM + nodeId, id);
+  else sessionStorage.removeItem(STREAM + nodeId);
+}
+
+const notedStream = (nodeId) => sessionStorage.getItem(STREAM + nodeId) ?? "";
 
 /** What of an answer is kept. */
 function fieldsOf({ text, reasoning, calls, usage, wallMs, started, finish, error, stopped, requestId }) {
