@@ -496,6 +496,19 @@ def test_a_text_file_goes_with_a_message(chat: ConsolePage, tmp_path: Path) -> N
     assert page.inner_text(".file pre") == "KV caches hold keys."
 
 
+def test_a_file_is_dropped_on_the_page(chat: ConsolePage) -> None:
+    page = chat.page
+    for kind in ("dragover", "drop"):
+        page.evaluate(
+            "(kind) => { const dataTransfer = new DataTransfer(); dataTransfer.items.add(new File(['a text'], 'a.md'));"
+            "document.body.dispatchEvent(new DragEvent(kind, {dataTransfer, bubbles: true, cancelable: true})); }",
+            kind,
+        )
+    page.wait_for_selector(".files li:has-text('a.md')")
+    page.click("[aria-label='Remove a.md']")
+    assert page.locator(".files li").count() == 0
+
+
 def test_the_context_in_use_is_shown(chat: ConsolePage) -> None:
     answer_with(chat, {"content": "x"}, usage={"prompt_tokens": 500, "completion_tokens": 12})
     say(chat)

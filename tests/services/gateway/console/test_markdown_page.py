@@ -116,6 +116,13 @@ def test_closed_blocks_stay(folder: Path) -> None:
     assert shown["kept"] > 0.8 * steps
 
 
+def test_code_has_its_label_and_colors_while_it_grows(folder: Path) -> None:
+    text = '```python\nif x:\n    y = "a"\n    z'
+    (shown,) = draw(folder, [{"text": text, "steps": len(text)}])
+    words = '<span.hl-word>if</span> x:\n    y = <span.hl-text>"a"</span>\n    '
+    assert shown["live"] == CODE.format("python", words)
+
+
 def test_what_is_strong_shows_before_its_end(folder: Path) -> None:
     (shown,) = draw(folder, [{"text": "A **strong wor", "steps": 1}])
     assert shown["outline"] == "<p>A **strong wor</p>"

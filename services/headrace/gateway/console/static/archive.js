@@ -42,7 +42,10 @@ export class Archive extends EventTarget {
   async connect() {
     const request = indexedDB.open(DATABASE, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "id" });
-    return asked(request);
+    const database = await asked(request);
+    // A browser closes it when its data are cleared: then it is opened afresh.
+    database.onclose = () => { this.opened = null; this.list.clear(); };
+    return database;
   }
 
   async readAll() {
@@ -53,15 +56,15 @@ export class Archive extends EventTarget {
     return this.database.transaction(STORE, mode).objectStore(STORE);
   }
 
-  /** Returns the record of a conversation, or undefined. */
+  /** Returns the record of a conversation, or undefined where it cannot be read. */
   async read(id) {
     await this.open();
-    return this.database ? asked(this.store("readonly").get(id)) : this.memory.get(id);
+    return this.database ? asked(this.store("readonly").get(id)).catch(() => undefined) : this.memory.get(id);
   }
 
   async readEvery() {
     await this.open();
-    return this.database ? asked(this.store("readonly").getAll()) : [...this.memory.values()];
+    return this.database ? asked(this.store("readonly").getAll()).catch(() => []) : [...this.memory.values()];
   }
 
   /** Keeps a conversation, with what other tabs have added to it. Returns a sentence where that fails, or "". */
@@ -97,7 +100,7 @@ export class Archive extends EventTarget {
   /** Takes out a conversation, and returns its record, which `put` takes again. */
   async remove(id) {
     const record = await this.read(id);
-    if (this.database) await asked(this.store("readwrite").delete(id));
+    if (this.database) await asked(this.store("readwrite").delete(id)).catch(() => {});
     this.memory.delete(id);
     this.list.delete(id);
     this.tell({ removed: id });

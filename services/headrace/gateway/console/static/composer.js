@@ -19,8 +19,9 @@ export class Composer {
     this.context = h("span", { class: "context muted small", id: "context" });
     this.element = h("form", { class: "box", on: { submit: (event) => { event.preventDefault(); this.send(); } } }, this.chosen, this.area,
       h("div", { class: "box-row" }, this.picker, iconButton("attach", "Attach a text file", () => this.picker.click(), { id: "attach" }), this.context, h("span", { class: "spacer" }), this.main));
-    addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); }, { signal });
-    addEventListener("drop", (event) => { if (hasFiles(event)) { event.preventDefault(); this.attach([...event.dataTransfer.files]); } }, { signal });
+    addEventListener("dragover", (event) => { if (hasFiles(event)) { event.preventDefault(); this.markDrop(true); } }, { signal });
+    addEventListener("dragleave", (event) => { if (!event.relatedTarget) this.markDrop(false); }, { signal });
+    addEventListener("drop", (event) => { if (hasFiles(event)) { event.preventDefault(); this.markDrop(false); this.attach([...event.dataTransfer.files]); } }, { signal });
     this.drawFiles();
     this.drawMain();
   }
@@ -77,6 +78,10 @@ export class Composer {
     }
     this.drawFiles();
     this.focus();
+  }
+
+  markDrop(isOver) {
+    this.element.classList.toggle("dropping", isOver);
   }
 
   drawFiles() {

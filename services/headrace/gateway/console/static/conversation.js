@@ -38,7 +38,7 @@ export class Conversation {
     this.nodes.set(node.id, node);
     this.link(node);
     this.choose(node);
-    if (!this.isNamed && !this.title && node.role === "user") this.title = titleOf(node.content);
+    if (!this.isNamed && !this.title && node.role === "user") this.title = titleOf(node.content || node.files?.[0]?.name || "");
     return node;
   }
 

@@ -6,6 +6,7 @@ import { highlight } from "./highlight.js";
 import { inline } from "./inline.js";
 
 const TOP_HEADING = 2;
+const LIVE_LENGTH = 8000;
 const TASK = /^\[([ xX])\] /;
 
 export class MarkdownView {
@@ -26,15 +27,15 @@ export class MarkdownView {
     this.tail = blocks.slice(closedCount).map((block) => drawBlock(block, levels, !isDone));
     for (const node of this.tail) this.root.append(node);
     const open = blocks.length - closedCount === 1 && blocks.at(-1);
-    this.openCode = open.kind === "code" && !open.isClosed ? this.tail[0].querySelector("code") : null;
+    this.openCode = open.kind === "code" && !open.isClosed ? { code: this.tail[0].querySelector("code"), language: open.language } : null;
     this.closedLength += lengthOf(lines, isDone ? lines.length : (blocks[closedCount]?.line ?? 0));
   }
 
   /** Appends to code that is still open, so that its place and the reader's in it stay. */
   growsCode(blocks, isDone) {
     const block = blocks[0];
-    if (!this.openCode || isDone || blocks.length !== 1 || block.kind !== "code" || block.isClosed) return false;
-    this.openCode.textContent = block.text;
+    if (!this.openCode || isDone || blocks.length !== 1 || block.kind !== "code" || block.isClosed || block.language !== this.openCode.language) return false;
+    this.openCode.code.replaceChildren(...colored(block, true));
     return true;
   }
 
@@ -74,8 +75,12 @@ function drawHeading({ level, text }, levels, isLive) {
   return h(`h${Math.min(6, TOP_HEADING + levels.length)}`, { class: `md-${Math.min(level, 4)}` }, inline(text, isLive));
 }
 
-function drawCode({ language, text, isClosed }, isLive) {
-  const code = h("code", {}, isLive && !isClosed ? text : highlight(text, language));
+/** The nodes of a code. One that grows is colored again and again, so only while it is short. */
+const colored = ({ language, text, isClosed }, isLive) => (isLive && !isClosed && text.length > LIVE_LENGTH ? [text] : highlight(text, language));
+
+function drawCode(block, isLive) {
+  const { language } = block;
+  const code = h("code", {}, colored(block, isLive));
   return h("div", { class: "md-code" }, h("div", { class: "md-code-head" }, h("span", {}, language || "text"), copyButton("Copy", "Code", () => code.textContent)),
     h("pre", { tabindex: "0", role: "group", "aria-label": language ? `Code, ${language}` : "Code" }, code));
 }

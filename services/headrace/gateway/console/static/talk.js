@@ -3,6 +3,7 @@
 import { ask, resume } from "./answer.js";
 import { archive } from "./archive.js";
 import { Conversation, newId, ROOT } from "./conversation.js";
+import { kindOf } from "./models.js";
 import { requestOf } from "./prompt.js";
 
 const SAVE_MS = 2000;
@@ -85,7 +86,7 @@ export class Talk extends EventTarget {
   answer(message, models) {
     const { conversation } = this;
     const group = models.length > 1 ? newId() : undefined;
-    const nodes = models.map((model) => conversation.add(message.id, { role: "assistant", model: model.id, ...(group ? { group } : {}) }));
+    const nodes = models.map((model) => conversation.add(message.id, { role: "assistant", model: model.id, ...(group ? { group } : {}), ...(kindOf(model) === "base" ? { isRaw: true } : {}) }));
     conversation.choose(nodes[0]);
     nodes.forEach((node) => this.running.set(node.id, new AbortController()));
     this.emit("change");

@@ -4,16 +4,15 @@ import { h } from "./dom.js";
 import { AnswerTurn, UserTurn } from "./turn.js";
 
 export class Thread {
-  /** `isRaw(name)`: whether a model's answers are no Markdown. */
-  constructor(actions, isRaw) {
-    Object.assign(this, { actions, isRaw, turns: new Map(), rows: new Map() });
+  constructor(actions) {
+    Object.assign(this, { actions, turns: new Map(), rows: new Map() });
     this.element = h("div", { class: "thread" });
   }
 
   turn(node) {
     const held = this.turns.get(node.id);
     if (held?.node === node) return held;
-    const made = node.role === "user" ? new UserTurn(node, this.actions) : new AnswerTurn(node, this.actions, this.isRaw(node.model));
+    const made = node.role === "user" ? new UserTurn(node, this.actions) : new AnswerTurn(node, this.actions);
     this.turns.set(node.id, made);
     return made;
   }

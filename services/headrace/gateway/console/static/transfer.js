@@ -58,12 +58,13 @@ function checked(record) {
 
 const time = (value) => (Number.isFinite(value) ? value : Date.now());
 
-function checkedNode({ id, parent, role, content, created, updated, model, group, reasoning, finish, ms, usage, files, calls, isStopped, error }) {
+function checkedNode({ id, parent, role, content, created, updated, model, group, reasoning, finish, ms, usage, files, calls, isStopped, isRaw, error }) {
   if (![id, parent, content].every(isText) || !["user", "assistant"].includes(role)) throw new Error(WRONG);
   const node = { id, parent, role, content, created: time(created), updated: time(updated) };
   for (const [name, value] of Object.entries({ model, group, reasoning, finish, error })) if (isText(value)) node[name] = value;
   if (Number.isFinite(ms)) node.ms = ms;
   if (isStopped === true) node.isStopped = true;
+  if (isRaw === true) node.isRaw = true;
   if (Number.isFinite(usage?.prompt) && Number.isFinite(usage.completion)) node.usage = { prompt: usage.prompt, completion: usage.completion };
   if (Array.isArray(files) && files.every((file) => isText(file?.name) && isText(file.text))) node.files = files.map(({ name, text }) => ({ name, text }));
   if (Array.isArray(calls) && calls.every((call) => isText(call?.function?.name) && isText(call.function.arguments))) node.calls = calls;

@@ -93,12 +93,11 @@ export class UserTurn extends Turn {
 }
 
 export class AnswerTurn extends Turn {
-  /** `isRaw`: the text continues one of the user's, and is no Markdown. */
-  constructor(node, actions, isRaw) {
+  constructor(node, actions) {
     super(node, actions);
-    Object.assign(this, { isRaw, cost: 0, waiting: null, shown: "" });
+    Object.assign(this, { cost: 0, waiting: null, shown: "" });
     this.before = h("div", { class: "before" });
-    this.text = h("div", { class: isRaw ? "text raw" : "md" });
+    this.text = h("div", { class: node.isRaw ? "text raw" : "md" });
     this.after = h("div", { class: "after" });
     this.element = h("article", { class: "turn answer", tabindex: "-1" }, h("h2", { class: "small" }, node.model || "Answer"), this.before, this.text, this.after, this.bar);
     this.draw();
@@ -124,7 +123,7 @@ export class AnswerTurn extends Turn {
   }
 
   drawText(content) {
-    if (this.isRaw) this.text.textContent = content;
+    if (this.node.isRaw) this.text.textContent = content;
     else this.drawMarkdown(content);
     this.text.classList.toggle("waiting", this.isLive && !content);
   }
