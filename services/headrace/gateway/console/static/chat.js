@@ -44,11 +44,28 @@ class ChatPage {
   constructor(main, signal, talk) {
     Object.assign(this, { main, signal, talk });
     if (!this.find(talk.conversation.model)) talk.conversation.model = this.find(state.model)?.id ?? firstTalker(state.models).id;
-    this.composer = new Composer({ send: (text, files) => this.attempt(() => talk.send(text, files, this.targets())), stop: () => talk.stop(), isRunning: () => talk.isRunning, fail: (error) => this.fail(error), draft: (text) => keepDraft(this.draftName, text), leave: () => this.scroller.focus({ preventScroll: true }) }, signal);
-    this.thread = new Thread({ talk, again: (node) => this.attempt(() => talk.again(node, this.targets())), edit: (node, text) => this.attempt(() => talk.edit(node, text, this.targets())), remove: (node) => this.remove(node) });
-    this.shelf = new Shelf({ current: () => talk.conversation.id, undo: (text, undo) => this.offerUndo(text, undo, true), fail: (error) => this.fail(error), gone: (id) => { if (id === talk.conversation.id) location.hash = "#/chat"; }, went: () => this.drawer.close() }, signal);
-    this.settings = new SettingsDrawer({ settings: () => talk.conversation.settings, changed: () => this.settingsChanged(), others: () => talkers(state.models).map((model) => model.id).filter((name) => name !== talk.conversation.model) });
+    this.makeParts();
     this.listen();
+  }
+
+  makeParts() {
+    const { talk, signal } = this;
+    const sent = (send) => this.attempt(() => send(this.targets()));
+    this.composer = new Composer({
+      send: (text, files) => sent((models) => talk.send(text, files, models)), stop: () => talk.stop(), isRunning: () => talk.isRunning,
+      fail: (error) => this.fail(error), draft: (text) => keepDraft(this.draftName, text), leave: () => this.scroller.focus({ preventScroll: true }),
+    }, signal);
+    this.thread = new Thread({
+      talk, again: (node) => sent((models) => talk.again(node, models)), edit: (node, text) => sent((models) => talk.edit(node, text, models)), remove: (node) => this.remove(node),
+    });
+    this.shelf = new Shelf({
+      current: () => talk.conversation.id, undo: (text, undo) => this.offerUndo(text, undo, true), fail: (error) => this.fail(error),
+      gone: (id) => { if (id === talk.conversation.id) location.hash = "#/chat"; }, went: () => this.drawer.close(),
+    }, signal);
+    this.settings = new SettingsDrawer({
+      settings: () => talk.conversation.settings, changed: () => this.settingsChanged(),
+      others: () => talkers(state.models).map((model) => model.id).filter((name) => name !== talk.conversation.model),
+    });
   }
 
   listen() {
