@@ -28,7 +28,7 @@ class ConsolePage:
         page.on("request", self._on_request)
 
     def open(self, name: str = "playground", ready: str = "h1") -> None:
-        """Opens one of the four pages, whole, and waits for an element of it."""
+        """Opens one of the five pages, whole, and waits for an element of it."""
         self.page.goto(f"{self.url}/#/{name}")
         self.page.reload()
         self.page.wait_for_selector(ready)

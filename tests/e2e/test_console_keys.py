@@ -57,7 +57,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def console(browser: Any, guarded: RunningPlatform) -> Iterator[ConsolePage]:
     with opened_page(browser, guarded.http) as shown:
-        shown.page.goto(guarded.http)
+        shown.page.goto(f"{guarded.http}/#/playground")
         shown.page.wait_for_selector("#key-dialog[open]")
         yield shown
 
@@ -86,6 +86,20 @@ def test_a_key_is_asked_for_before_anything_else(console: ConsolePage, plain: st
     copied = console.copied("text=Copy as curl", "Command")
     assert "$HEADRACE_API_KEY" in copied
     assert plain not in copied
+
+
+def test_a_chat_holds_no_key(console: ConsolePage, plain: str) -> None:
+    enter(console, plain)
+    page = console.page
+    console.open("chat", "#chat-box")
+    page.fill("#chat-box", "Hello")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".turn.answer:not(.live)")
+    page.click("#menu")
+    with page.expect_download() as saved:
+        page.click("text=Export as JSON")
+    assert plain not in Path(saved.value.path()).read_text()
+    assert plain not in page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
 
 
 def test_another_tab_asks_again(console: ConsolePage, plain: str) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from headrace.gateway.console.console_files import FOLDER, PAGE, ConsoleFiles
 
+MAX_BYTES = 400_000
+MAX_LINES = 300
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:""", re.IGNORECASE)
 IMPORT = re.compile(r"""from "\./([\w.]+)";""")
 TEXT_SINKS = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function")
@@ -62,3 +64,9 @@ def test_nothing_names_another_host() -> None:
         if not address.endswith("www.w3.org")
     ]
     assert found == []
+
+
+def test_the_page_is_light_and_its_files_are_short() -> None:
+    contents = {path.name: path.read_text() for path in FOLDER.iterdir()}
+    assert sum(len(content.encode()) for content in contents.values()) <= MAX_BYTES
+    assert {name: content.count("\n") for name, content in contents.items() if content.count("\n") > MAX_LINES} == {}

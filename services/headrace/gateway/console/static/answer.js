@@ -9,7 +9,7 @@ const RECORD_WAIT_MS = 150;
 export class Answer {
   constructor() {
     Object.assign(this, { text: "", reasoning: "", calls: [], tokens: [], raw: [], finish: null, usage: null, timings: null, error: null,
-      requestId: "", started: performance.now(), firstMs: null, lastMs: null, wallMs: null, stopped: false, record: null });
+      id: "", requestId: "", started: performance.now(), firstMs: null, lastMs: null, wallMs: null, stopped: false, record: null });
   }
 
   /** Milliseconds since the request was sent. */
@@ -28,18 +28,19 @@ export class Answer {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);
     if (chunk.error) throw new Error(chunk.error.message);
+    this.id ||= chunk.id ?? "";
     this.usage = chunk.usage ?? this.usage;
     this.timings = chunk.timings ?? this.timings;
     for (const choice of chunk.choices ?? []) this.addChoice(choice);
   }
 
-  addChoice({ delta, logprobs, finish_reason: finish }) {
-    const said = delta.content || delta.reasoning_content || delta.reasoning || delta.tool_calls;
+  addChoice({ delta = {}, text, logprobs, finish_reason: finish }) {
+    const said = text || delta.content || delta.reasoning_content || delta.reasoning || delta.tool_calls;
     if (said) {
       this.lastMs = this.elapsed();
       this.firstMs ??= this.lastMs;
     }
-    this.text += delta.content ?? "";
+    this.text += text ?? delta.content ?? "";
     this.reasoning += delta.reasoning_content ?? delta.reasoning ?? "";
     this.tokens.push(...(logprobs?.content ?? []));
     this.finish = finish ?? this.finish;
@@ -52,11 +53,16 @@ export class Answer {
   }
 }
 
-/** Sends a chat and yields its answer after each event. `signal` stops it. */
-export async function* ask(body, urgency, signal) {
+/** Sends a chat, or a completion, and yields its answer after each event. `signal` stops it. */
+export const ask = (body, urgency, signal, path = "v1/chat/completions") => answers(() => request("POST", path, body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency }), signal);
+
+/** Reads a stream that was begun before, by the id of its answer, from its first event on. */
+export const resume = (id, signal) => answers(() => request("GET", `headrace/streams/${encodeURIComponent(id)}`, undefined, signal), signal);
+
+async function* answers(open, signal) {
   const answer = new Answer();
   try {
-    const response = await request("POST", "v1/chat/completions", body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency });
+    const response = await open();
     answer.requestId = response.headers.get("x-request-id") ?? "";
     for await (const data of stream(response, signal)) {
       answer.add(data);

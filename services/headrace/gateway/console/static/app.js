@@ -1,14 +1,16 @@
 // The shell: pages by the part of the address after #, the key, the color scheme, the keyboard.
 
 import { keepKey, lacksKey, platform, poll, readKey } from "./api.js";
+import { chatPage } from "./chat.js";
 import { h, show } from "./dom.js";
 import { fleetPage } from "./fleet.js";
+import { icon } from "./icons.js";
 import { playgroundPage } from "./playground.js";
 import { requestsPage } from "./requests.js";
 import { usagePage } from "./usage.js";
 
-const PAGES = { playground: playgroundPage, requests: requestsPage, fleet: fleetPage, usage: usagePage };
-const TITLES = { playground: "Playground", requests: "Requests", fleet: "Fleet", usage: "Keys and usage" };
+const PAGES = { chat: chatPage, playground: playgroundPage, requests: requestsPage, fleet: fleetPage, usage: usagePage };
+const TITLES = { chat: "Chat", playground: "Playground", requests: "Requests", fleet: "Fleet", usage: "Keys and usage" };
 const THEMES = ["auto", "light", "dark"];
 const HEALTH_MS = 3000;
 const element = (name) => document.getElementById(name);
@@ -17,7 +19,7 @@ let leaving = new AbortController();
 
 function route() {
   const [page, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const name = page in PAGES ? page : "playground";
+  const name = page in PAGES ? page : "chat";
   leaving.abort();
   leaving = new AbortController();
   for (const link of element("nav").children) {
@@ -71,8 +73,8 @@ function nextTheme() {
 
 function describeTheme() {
   const name = chosenTheme();
-  element("theme-button").textContent = name[0].toUpperCase() + name.slice(1);
-  element("theme-button").setAttribute("aria-label", `Color scheme: ${name}`);
+  show(element("theme-button"), icon(name));
+  for (const attribute of ["aria-label", "title"]) element("theme-button").setAttribute(attribute, `Color scheme: ${name}`);
 }
 
 async function readHealth() {
@@ -93,7 +95,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.matches?.("input, textarea, select, [contenteditable]")) return;
   const pages = Object.keys(PAGES);
-  const actions = { "/": () => document.querySelector("[data-shortcut=compose]")?.focus(), k: () => openKey(), t: nextTheme, "?": () => element("help-dialog").showModal() };
+  const actions = { "/": () => document.querySelector("[data-shortcut=compose]")?.focus(), k: () => openKey(), n: () => { location.hash = "#/chat"; }, t: nextTheme, "?": () => element("help-dialog").showModal() };
   const action = actions[event.key] ?? (pages[event.key - 1] && (() => { location.hash = `#/${pages[event.key - 1]}`; }));
   if (!action) return;
   event.preventDefault();

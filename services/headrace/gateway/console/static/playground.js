@@ -1,11 +1,12 @@
 // The playground: a conversation with one model, and everything that is known about its last request.
 
-import { get, readKey } from "./api.js";
+import { readKey } from "./api.js";
 import { ask, findRecord } from "./answer.js";
 import { copyButton, facts, failure, h, show } from "./dom.js";
 import { embeddingForm } from "./embedding.js";
 import { count, milliseconds, rate } from "./format.js";
 import { forApi, messageView, pretty, reasoningView } from "./messages.js";
+import { kindOf, readModels, titleOf } from "./models.js";
 import { chatBody, chosen, parametersForm } from "./parameters.js";
 import { asCurl, asPython } from "./snippets.js";
 import { waterfall } from "./waterfall.js";
@@ -15,7 +16,7 @@ const TABS = { waterfall: "Waterfall", events: "Events", request: "Request" };
 
 export async function playgroundPage(main, signal) {
   try {
-    state.models = (await get("v1/models", signal)).data;
+    state.models = await readModels(signal);
   } catch (error) {
     if (!signal.aborted) show(main, h("h1", {}, "Playground"), failure(error));
     return;
@@ -39,23 +40,24 @@ class Playground {
     addEventListener("keydown", (event) => { if (event.key === "Escape" && this.running) this.stop(); }, { signal });
   }
 
-  get isEmbedding() {
-    return Boolean(state.models.find((model) => model.id === state.model)?.embedding_size);
+  get kind() {
+    return kindOf(state.models.find((model) => model.id === state.model));
   }
 
   draw() {
     const picker = h("select", { id: "model", on: { change: () => { state.model = picker.value; this.draw(); } } },
-      state.models.map((model) => h("option", { value: model.id }, model.id)));
+      state.models.map((model) => h("option", { value: model.id }, titleOf(model))));
     picker.value = state.model;
     const head = h("div", { class: "page-head" }, h("h1", {}, "Playground"), h("div", { class: "field" }, h("label", { for: "model" }, "Model"), picker));
     if (!state.models.length) show(this.main, head, h("p", { class: "muted empty" }, "No model is ready yet. Reload in a moment."));
-    else if (this.isEmbedding) show(this.main, head, embeddingForm(state.model));
+    else if (this.kind === "embedding") show(this.main, head, embeddingForm(state.model));
     else this.drawChat(head);
   }
 
   drawChat(head) {
     const rail = h("aside", { class: "panel rail", "aria-label": "Parameters" }, h("details", { class: "rail-fold", open: innerWidth >= 900 }, h("summary", {}, "Parameters"), parametersForm(() => this.drawTab())));
-    show(this.main, head, h("div", { class: "desk" }, h("div", { class: "stack" }, h("section", { class: "panel chat", "aria-label": "Conversation" }, this.conversation, this.live, this.said, this.composer()), this.report), rail));
+    const hint = this.kind === "base" && h("p", { class: "muted" }, "This model has no chat template, so it answers no messages. The ", h("a", { href: "#/chat" }, "chat"), " lets it continue a text.");
+    show(this.main, head, hint, h("div", { class: "desk" }, h("div", { class: "stack" }, h("section", { class: "panel chat", "aria-label": "Conversation" }, this.conversation, this.live, this.said, this.composer()), this.report), rail));
     this.drawMessages();
     this.drawReport();
   }

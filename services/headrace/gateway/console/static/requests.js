@@ -26,7 +26,7 @@ function listPage(main, signal) {
       if (signal.aborted) return;
       note(data);
       const text = JSON.stringify(data);
-      if (text !== last) show(list, table("Requests", COLUMNS, data.map(row), "No request yet. Send one from the playground."));
+      if (text !== last) show(list, table("Requests", COLUMNS, data.map(row), "No request yet. Send one from the chat or the playground."));
       last = text;
     } catch (error) {
       if (!signal.aborted) show(list, failure(error));
