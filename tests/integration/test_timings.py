@@ -120,9 +120,11 @@ async def test_refused_requests_are_remembered_without_their_text(client: httpx2
         ({"content": b"x" * (9 * 1024 * 1024)}, 413, "payload_too_large"),
     ]
     for given, status, outcome in refusals:
-        assert (await client.post("/v1/completions", **given)).status_code == status
+        refused = await client.post("/v1/completions", **given)
+        assert refused.status_code == status
         found = await show(client, "last", status=status)
-        assert (found["outcome"], found["model"]) == (outcome, "")
+        assert (found["outcome"], found["model"], found["path"]) == (outcome, "", "/v1/completions")
+        assert found["error"] == refused.json()["error"]["message"]
         assert "secret" not in json.dumps(found)
     listed = (await client.get("/headrace/requests?limit=3")).json()["data"]
     assert [entry["status"] for entry in listed] == [413, 404, 400]

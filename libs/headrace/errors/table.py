@@ -65,6 +65,13 @@ def row_of(error: BaseException) -> ErrorRow:
     return next((row for row in ROWS if isinstance(error, row.error)), ROWS[-1])
 
 
+def message_of(error: BaseException) -> str:
+    """Returns the message that a client gets, with the stage that failed. Foreign exceptions reveal only that an error
+    happened: their texts may hold anything."""
+    shown = error if isinstance(error, tree.HeadraceError) else tree.InternalError()
+    return shown.message if shown.stage is None else f"{shown.message} (stage: {shown.stage})"
+
+
 def row_of_reason(reason: str) -> ErrorRow | None:
     return _BY_REASON.get(reason)
 

@@ -41,6 +41,7 @@ from headrace.gateway.batches.lines.line_endpoint import line_endpoints
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes
+from headrace.gateway.console.fleet_history import FleetHistory
 from headrace.gateway.console.fleet_report import FleetReport
 from headrace.gateway.console.fleet_routes import FleetRoutes
 from headrace.gateway.console.key_routes import KeyRoutes
@@ -116,6 +117,7 @@ async def open_app(
     metrics = PlatformMetrics(fleet, ledger)
     peers = Peers(settings.service_id, GatewayInquirer(bus, settings.service_id).ask)
     requests = KnownRequests(ledger, peers)
+    history = FleetHistory(fleet, metrics, ledger.recent)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
         filters = read_filters(settings.filters_file)
@@ -135,7 +137,7 @@ async def open_app(
             *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
             WorkerRoutes(settings, fleet),
-            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
+            FleetRoutes(FleetReport(settings, fleet, health, metrics), history, requests),
         ]
         uploads = UploadBudget(settings.max_upload_bytes)
         routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes(), uploads)
@@ -153,6 +155,7 @@ async def open_app(
         for name, work in (("health", health), ("gate", gate), ("batches", batches), ("journals", journals)):
             background.start(work.watch(), name)
         background.start(fleet.watch_names(), "names")
+        background.start(history.watch(), "history")
         workers.start(background)
         others.start(background)
         background.watch(await http.start())

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotEnabled, NotFound, RequestCancelled
-from headrace.errors.table import row_of
+from headrace.errors.table import message_of, row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes, wants_page
@@ -44,6 +44,7 @@ _UNREMEMBERED = frozenset(
     {
         *("/", "/health", "/ready", "/metrics", "/console", "/console/{name}", "/headrace/fleet", "/headrace/usage"),
         *("/headrace/requests", "/headrace/requests/{id}", "/headrace/keys", "/headrace/keys/{id}"),
+        *("/headrace/fleet/history", "/docs"),
     }
 )
 """Routes that ask about the platform: their refusals are counted only."""
@@ -129,6 +130,7 @@ class Routes:
         if handler is None:
             exchange.headers["allow"] = ", ".join(endpoint.methods)
             error = InvalidRequest(f"{path} takes {' or '.join(endpoint.methods)}, not {method}")
+            exchange.record.note_failure(row_of(error).code, message_of(error))
             await exchange.refuse(405, exchange.describe_error(error))
             return
         exchange.caller.check_scope(endpoint.scopes or frozenset())

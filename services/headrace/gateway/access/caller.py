@@ -31,6 +31,11 @@ class Caller:
                 f"{' or '.join(sorted(scopes))}: use another key"
             )
 
+    def may_end_workers(self, *, is_private: bool) -> bool:
+        """Whether the caller may drain workers. `is_private`: only this machine reaches the gateway, so that callers
+        without a key are trusted."""
+        return is_private if self.key is None else "admin" in self.key.scopes
+
     def may_use(self, model: str) -> bool:
         """Whether the key allows a model."""
         return self.key is None or not self.key.models or model in self.key.models

@@ -3,10 +3,12 @@
 from typing import Any
 
 from headrace.gateway.access.caller import Caller
+from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.settings.web.web_names import host_name, is_loopback
 
 Json = dict[str, Any]
 
@@ -14,9 +16,11 @@ Json = dict[str, Any]
 class FleetReport:
     """Describes the platform to a caller: the models that its key may use; all for a key with the scope admin."""
 
-    def __init__(self, gateway: str, fleet: Fleet, health: PlatformHealth, metrics: PlatformMetrics) -> None:
-        """`gateway`: name of this process."""
-        self._gateway = gateway
+    def __init__(
+        self, settings: GatewaySettings, fleet: Fleet, health: PlatformHealth, metrics: PlatformMetrics
+    ) -> None:
+        self._gateway = settings.service_id
+        self._is_private = is_loopback(host_name(settings.http_address))
         self._fleet = fleet
         self._health = health
         self._metrics = metrics
@@ -42,6 +46,7 @@ class FleetReport:
                 "tenant": caller.tenant.name,
                 "key": caller.key.id if caller.key else None,
                 "scopes": list(caller.key.scopes) if caller.key else [],
+                "may_drain": caller.may_end_workers(is_private=self._is_private),
             },
         }
 

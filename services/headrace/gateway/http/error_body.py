@@ -4,15 +4,14 @@ import math
 from typing import Any
 
 from headrace.errors import HeadraceError, InternalError, RateLimited, Unauthenticated
-from headrace.errors.table import row_of
+from headrace.errors.table import message_of, row_of
 
 
 def error_body(error: BaseException) -> dict[str, Any]:
     """Returns `{"error": {message, type, param, code}}`. Foreign exceptions reveal only that an error happened."""
     shown = error if isinstance(error, HeadraceError) else InternalError()
     row = row_of(shown)
-    message = shown.message if shown.stage is None else f"{shown.message} (stage: {shown.stage})"
-    return {"error": {"message": message, "type": row.type, "param": shown.param, "code": row.code}}
+    return {"error": {"message": message_of(shown), "type": row.type, "param": shown.param, "code": row.code}}
 
 
 def error_headers(error: BaseException) -> dict[str, str]:

@@ -76,6 +76,7 @@ class HttpExchange:
         """Headers of the response. May be extended until the response starts."""
         self.caller = ANYONE
         self.record = RequestRecord(Stopwatch(self._extensions.get(BEGAN, {}).get("time")))
+        self.record.note_path(self.path)
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
         self.body_bytes = 0

@@ -20,6 +20,11 @@ class KnownRequests:
         self._peers = peers
 
     @property
+    def gateway(self) -> str:
+        """Name of this gateway."""
+        return self._peers.gateway_id
+
+    @property
     def gateways(self) -> list[str]:
         """Names of the gateways, this one among them."""
         return sorted({self._peers.gateway_id, *self._peers.names})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, RequestCancelled
-from headrace.errors.table import row_of
+from headrace.errors.table import message_of, row_of
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.gateway.timing.request_metrics import REQUEST_DURATION, REQUESTS, count_stages, exemplar_of
@@ -27,7 +27,7 @@ def note_refusal(error: Exception, record: RequestRecord | None = None) -> None:
         if record.is_admitted:
             return
         record.model = ""
-        record.note_failure(outcome)
+        record.note_failure(outcome, message_of(error))
     REQUESTS.labels(model="", outcome=outcome).inc()
     _log.info("request refused", extra={"outcome": outcome})
 
@@ -85,11 +85,12 @@ class Ledger:
             yield entry
         except HeadraceError as error:
             outcome = row_of(error).code
-            entry.record.note_failure(outcome)
+            entry.record.note_failure(outcome, message_of(error))
             raise
         except BaseException as error:
-            outcome = row_of(RequestCancelled() if not isinstance(error, Exception) else error).code
-            entry.record.note_failure(outcome)
+            shown = RequestCancelled() if not isinstance(error, Exception) else error
+            outcome = row_of(shown).code
+            entry.record.note_failure(outcome, message_of(shown))
             raise
         finally:
             self._open.discard(entry)

@@ -15,10 +15,19 @@ class RecentRequests:
     def __init__(self, most: int = 512) -> None:
         """`most`: number of records that are kept."""
         self._records: deque[RequestRecord] = deque(maxlen=most)
+        self.added_count = 0
+        """Number of records that were ever added."""
 
     def add(self, record: RequestRecord) -> None:
         """Adds the record of a request that has ended."""
         self._records.append(record)
+        self.added_count += 1
+
+    def since(self, added_count: int) -> list[RequestRecord]:
+        """Returns the records of all tenants that were added after so many others, newest first, as far as kept."""
+        return [
+            record for record, _ in zip(reversed(self._records), range(self.added_count - added_count), strict=False)
+        ]
 
     def newest(
         self, tenant: str, limit: int, model: str | None = None, outcome: str | None = None

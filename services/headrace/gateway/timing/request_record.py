@@ -1,4 +1,4 @@
-"""Record of one request: its ids, its stages, what it used and how it ended. Never any text."""
+"""Record of one request: its ids, its stages, what it used and how it ended. Never any text of prompts or answers."""
 
 import time
 from dataclasses import dataclass, field
@@ -22,6 +22,8 @@ from headrace.gateway.timing.stopwatch import (
 
 FINISHED = "finished"
 GENERATIONS = frozenset({"chat", "text_completion"})
+MAX_PATH_LENGTH = 200
+"""Maximum characters of a path that are kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +39,8 @@ class RequestRecord:
     """Id that is unique in the platform. Empty: the request was refused before it got one."""
     api: str = "http"
     route: str = ""
+    path: str = ""
+    """Path that the client asked for, at most MAX_PATH_LENGTH characters. Empty: it called over gRPC."""
     operation: str = ""
     """Kind of request, in the words of OpenTelemetry's `gen_ai.operation.name`. Empty: refused before it was known."""
     model: str = ""
@@ -49,6 +53,8 @@ class RequestRecord:
     status: int = 0
     """HTTP status. 0: no response was begun."""
     outcome: str = "open"
+    error: str = ""
+    """Message that the client got with a failure. Empty: the request did not fail."""
     worker_id: str = ""
     """Worker of the sequence that was placed last."""
     attempt_count: int = 0
@@ -106,9 +112,13 @@ class RequestRecord:
             self.first_sent = now
             self.observe_first_token(now)
 
-    def note_failure(self, outcome: str) -> None:
-        """Notes that the request failed in the stage after the last one that it finished."""
-        self.outcome = outcome
+    def note_path(self, path: str) -> None:
+        """Notes the path that was asked for, without its end where it is long."""
+        self.path = path if len(path) <= MAX_PATH_LENGTH else f"{path[: MAX_PATH_LENGTH - 1]}…"
+
+    def note_failure(self, outcome: str, message: str = "") -> None:
+        """Notes that the request failed in the stage after the last one that it finished, and the message for it."""
+        self.outcome, self.error = outcome, message
         done = self.stopwatch.seconds
         if self.first_token is not None:
             self.stopwatch.lap(DECODE)

@@ -37,7 +37,7 @@ async def report(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> FleetReport
     metrics = PlatformMetrics(fleet, ledger)
     metrics.observe_queues({"m": 3, "n": 1}, "scheduler")
     health: Any = SimpleNamespace(report=lambda: {"status": "ready", "services": {"nats": "ready"}})
-    return FleetReport("gateway-0", fleet, health, metrics)
+    return FleetReport(GatewaySettings(service_id="gateway-0"), fleet, health, metrics)
 
 
 def caller(tmp_path: Any, **fields: Any) -> Caller:
@@ -59,7 +59,7 @@ async def test_without_keys_everything_is_shown(report: FleetReport) -> None:
         *("gateway-0", "ready"),
         {"nats": "ready"},
     )
-    assert described["caller"] == {"tenant": "public", "key": None, "scopes": []}
+    assert described["caller"] == {"tenant": "public", "key": None, "scopes": [], "may_drain": True}
 
 
 async def test_a_tenant_sees_its_models(report: FleetReport, tmp_path: Any) -> None:
@@ -69,3 +69,14 @@ async def test_a_tenant_sees_its_models(report: FleetReport, tmp_path: Any) -> N
     assert [queue["model"] for queue in described["queues"]] == ["n"]
     assert described["caller"]["tenant"] == "acme"
     assert everything["caller"]["scopes"] == ["admin"]
+    assert (described["caller"]["may_drain"], everything["caller"]["may_drain"]) == (False, True)
+
+
+async def test_on_the_network_only_an_admin_drains(tmp_path: Any) -> None:
+    nobody: Any = None
+    health: Any = SimpleNamespace(report=lambda: {"status": "ready", "services": {}})
+    fleet = Fleet(GatewaySettings(), nobody)
+    settings = GatewaySettings(http_address="0.0.0.0:80")
+    report = FleetReport(settings, fleet, health, PlatformMetrics(fleet, Ledger(8)))
+    callers = (ANYONE, caller(tmp_path), caller(tmp_path, scopes=("admin",)))
+    assert [report.describe(each)["caller"]["may_drain"] for each in callers] == [False, False, True]

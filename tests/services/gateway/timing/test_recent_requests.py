@@ -35,3 +35,11 @@ def test_a_tenant_finds_its_own_by_either_id() -> None:
         assert found.client_id == "c10"
         assert name == "last" or recent.find("b", name) is None
     assert recent.find("nobody", "last") is None
+
+
+def test_those_added_since_are_known_as_far_as_they_are_kept() -> None:
+    recent = filled(10, 4)
+    assert recent.added_count == 10
+    assert [record.client_id for record in recent.since(8)] == ["c9", "c8"]
+    assert [record.client_id for record in recent.since(0)] == ["c9", "c8", "c7", "c6"]
+    assert recent.since(10) == []

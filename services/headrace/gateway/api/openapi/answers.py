@@ -152,6 +152,31 @@ BATCH = record(
     },
     {"output_file_id": MAYBE_TEXT, "error_file_id": MAYBE_TEXT, "model": MAYBE_TEXT},
 )
+REQUEST = record(
+    {"id": TEXT, "path": TEXT, "status": COUNT, "outcome": TEXT, "error": MAYBE_TEXT},
+    {
+        "request_id": TEXT,
+        "started": NUMBER,
+        "route": TEXT,
+        "operation": TEXT,
+        "class": TEXT,
+        "tenant": TEXT,
+        "model": TEXT,
+        "worker": TEXT,
+        "total_ms": {"type": ["number", "null"]},
+        "ttft_ms": {"type": ["number", "null"]},
+        "stages_ms": {"type": "object", "additionalProperties": NUMBER},
+    },
+)
+_FIGURES = {"type": "object", "additionalProperties": listed({"type": ["number", "null"]})}
+FLEET_HISTORY = record(
+    {
+        "gateway": TEXT,
+        "step_seconds": COUNT,
+        "times": listed(NUMBER),
+        "models": {"type": "object", "additionalProperties": _FIGURES},
+    }
+)
 EVENT = record({}, {"event": TEXT, "data": ANYTHING})
 ERROR = record(
     {"error": record({"message": TEXT, "type": TEXT}, {"param": MAYBE_TEXT, "code": MAYBE_TEXT})},

@@ -130,12 +130,15 @@ OPERATIONS: dict[str, Operation] = {
         query={"by": {"enum": ["key", "model", "tenant", "day"]}, "since": _DAY, "until": _DAY},
     ),
     "GET /headrace/requests": Operation(
-        "Lists the last requests, and where their time went",
-        LIST,
+        "Lists the last requests, where their time went, and why those that failed did",
+        record({"object": constant("list"), "gateways": listed(TEXT), "data": listed(answers.REQUEST)}),
         query={"limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "model": TEXT, "outcome": TEXT},
     ),
-    "GET /headrace/requests/{id}": Operation("Shows where the time of one request went", record({"id": TEXT})),
+    "GET /headrace/requests/{id}": Operation("Shows where the time of one request went", answers.REQUEST),
     "GET /headrace/fleet": Operation("Describes services, workers, queues and open requests", record({"status": TEXT})),
+    "GET /headrace/fleet/history": Operation(
+        "Tells load and speed of each model over the last hour", answers.FLEET_HISTORY
+    ),
     "POST /headrace/workers/{id}/drain": Operation(
         "Takes a worker away: its requests move to others, and it ends",
         record({"id": TEXT, "state": constant("draining"), "sessions": COUNT}),

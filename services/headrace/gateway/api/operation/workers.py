@@ -32,7 +32,7 @@ class WorkerRoutes:
     async def drain(self, exchange: HttpExchange) -> None:
         """Has a worker move its requests to others and end; answers at once with what it still runs. /headrace/fleet
         shows what is left."""
-        if exchange.caller.key is None and not self._is_private:
+        if not exchange.caller.may_end_workers(is_private=self._is_private):
             raise Forbidden(
                 "this gateway is on the network and asks for no keys, so anyone could end its workers: make a key with "
                 "headrace keys create ADMIN --scope admin"

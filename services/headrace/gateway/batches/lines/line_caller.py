@@ -75,5 +75,6 @@ class LineCaller:
 
 def _call(batch: BatchRecord, line: BatchLine, seconds: float) -> LineCall:
     record = RequestRecord(client_id=request_id(batch.id, line.custom_id), route=batch.endpoint, tenant=batch.tenant)
+    record.note_path(batch.endpoint)
     headers = {CLASS_HEADER: "batch", TIMEOUT_HEADER: str(min(max(1, int(seconds * 1000)), MAX_TIMEOUT_MS))}
     return LineCall(ANYONE, record, headers)

@@ -18,10 +18,9 @@ export function keepKey(text) {
 export const lacksKey = () => platform.needsKey && !readKey();
 
 export class ApiError extends Error {
-  constructor(status, message, code) {
+  constructor(status, message, code, param = null) {
     super(message);
-    this.status = status;
-    this.code = code;
+    Object.assign(this, { status, code, param });
   }
 }
 
@@ -52,7 +51,7 @@ export async function request(method, path, body, signal, extra = {}) {
   if (response.ok) return response;
   const content = await response.json().catch(() => null);
   if (response.status === 401) document.dispatchEvent(new CustomEvent("headrace:key", { detail: content?.error?.message }));
-  throw new ApiError(response.status, content?.error?.message ?? `HTTP status ${response.status}`, content?.error?.code ?? "");
+  throw new ApiError(response.status, content?.error?.message ?? `HTTP status ${response.status}`, content?.error?.code ?? "", content?.error?.param ?? null);
 }
 
 /** Yields the data of each server-sent event (HTML, 9.2), as text, and notes in `place` the id of the last. */

@@ -56,13 +56,17 @@ export function copyButton(label, what, text) {
   return h("button", { type: "button", class: "quiet small", on: { click: () => copy(text(), what) } }, label);
 }
 
-/** A table that scrolls by itself where the window is narrow. Columns: [title, isNumber]. */
+const kindOf = ([, isNumber, kind]) => [isNumber && "number", kind].filter(Boolean).join(" ") || null;
+
+export const tableHead = (columns) => h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kindOf(column) }, column[0]))));
+
+export const tableRow = (columns, cells) => h("tr", {}, cells.map((cell, at) => h("td", { class: kindOf(columns[at]) }, cell)));
+
+/** A table that scrolls by itself where the window is narrow. Columns: [title, isNumber, class]. */
 export function table(label, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "muted empty" }, empty);
-  const head = columns.map(([title, number]) => h("th", { scope: "col", class: number && "number" }, title));
-  const body = rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", { class: columns[at][1] && "number" }, cell))));
   return h("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0", "data-focus": label },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+    h("table", {}, tableHead(columns), h("tbody", {}, rows.map((cells) => tableRow(columns, cells)))));
 }
 
 export function facts(pairs) {

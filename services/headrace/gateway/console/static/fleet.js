@@ -1,48 +1,80 @@
-// Services, workers and queues, every second.
+// Services, workers and queues, every second, and the last hour.
 
 import { get, poll } from "./api.js";
-import { failure, h, show, svg, table } from "./dom.js";
+import { failure, h, show } from "./dom.js";
+import { drainButton } from "./drain.js";
 import { bytes, count, share } from "./format.js";
+import { hint } from "./hints.js";
+import { hourSection } from "./hour.js";
+import { LiveTable } from "./live-table.js";
 
 const REFRESH_MS = 1000;
-const SAMPLES = 60;
-const history = { running: [], waiting: [], kv: [], open: [] };
+const NONE = "–";
 
 export function fleetPage(main, signal) {
-  const body = h("div", { class: "stack" }, h("p", { class: "muted empty" }, "Reading…"));
-  show(main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "All services and gateways, every second.")), body);
-  poll(async () => {
-    try {
-      const report = await get("headrace/fleet");
-      if (!signal.aborted) show(body, ...draw(report));
-    } catch (error) {
-      if (!signal.aborted) show(body, failure(error));
-    }
-  }, REFRESH_MS, signal);
+  const page = new FleetPage(main, signal);
+  page.open();
 }
 
 const sum = (rows, name) => rows.reduce((total, row) => total + row[name], 0);
 
-function draw(report) {
-  const { workers, queues, open } = report;
-  const blocks = sum(workers, "kv_blocks");
-  const now = {
-    open: sum(open, "requests"), running: sum(workers, "running"),
-    waiting: sum(workers, "waiting") + sum(queues, "waiting"), kv: blocks ? sum(workers, "kv_blocks_used") / blocks : 0,
-  };
-  for (const [name, value] of Object.entries(now)) history[name] = [...history[name], value].slice(-SAMPLES);
-  return [
-    h("section", { class: "panel" }, h("h2", {}, "Services"), services(report)),
-    h("div", { class: "tiles" }, tile("Open requests", count(now.open), "open"), tile("Running", count(now.running), "running"),
-      tile("Waiting", count(now.waiting), "waiting"), tile("KV blocks in use", share(now.kv), "kv", 1)),
-    h("section", { class: "panel flush" }, h("h2", {}, "Workers"), table("Workers", LOAD, workers.map(load), "No worker is known yet.")),
-    h("section", { class: "panel flush" }, h("h2", {}, "Caches and memory"), table("Caches and memory", MEMORY, workers.map(memory), "No worker is known yet.")),
-    h("div", { class: "halves" },
-      h("section", { class: "panel flush" }, h("h2", {}, "Queues of the schedulers"), table("Queues", [["Scheduler"], ["Model"], ["Waiting", true]],
-        queues.map((queue) => [queue.scheduler, queue.model, count(queue.waiting)]), "Nothing has been queued.")),
-      h("section", { class: "panel flush" }, h("h2", {}, "Open requests"), table("Open requests", [["Model"], ["Class"], ["Tenant"], ["Requests", true]],
-        open.map((group) => [group.model, group.class, group.tenant, count(group.requests)]), "None is open."))),
-  ];
+const LOAD = () => [["Worker"], ["Model", false, "wide"], ["State"], ["Running", true], [hint("Waiting", "Sequences that the worker has taken and not begun yet."), true, "wide"],
+  [hint("Sessions", "Sequences that the worker holds state for: running, waiting, or set aside for others."), true, "wide"], [hint("Credit", "Further sequences that the worker would take now. At 0 it is full, and requests wait in the scheduler's queue."), true, "wide"],
+  [hint("KV blocks", "Blocks of keys and values that live sequences hold, of all that the worker has. A model that makes embeddings has none."), true, "wide"], ["In use", true], [h("span", { class: "offscreen" }, "Actions")]];
+const MEMORY = () => [["Worker"], [hint("Prefix hits", "Share of the prompt tokens that were in the prefix cache already and did not have to be computed."), true], [hint("Draft acceptance", "Share of the drafted tokens that were right. A dash: the worker drafts none."), true, "wide"],
+  [hint("Preempted", "Times that a running sequence had to give up its blocks to others and continued later."), true, "wide"], [hint("Weights", "Memory of the model's weights."), true, "wide"],
+  [hint("KV reserved", "Memory set aside for keys and values when the worker started. What was never written to does not count in the process's memory, so this may be more."), true],
+  [hint("Process memory", "Main memory that the worker's process holds right now: of what it reserved, only what it has used."), true]];
+
+class FleetPage {
+  constructor(main, signal) {
+    Object.assign(this, { main, signal, isOpen: false });
+    this.said = h("div", {}, h("p", { class: "muted empty" }, "Reading…"));
+    this.services = h("div", {});
+    this.tiles = h("div", { class: "tiles" });
+    this.workers = new LiveTable("Workers", LOAD(), "No worker is known yet.");
+    this.memory = new LiveTable("Caches and memory", MEMORY(), "No worker is known yet.");
+    this.queues = new LiveTable("Queues", [["Scheduler"], ["Model"], ["Waiting", true]], "Nothing has been queued.");
+    this.requests = new LiveTable("Open requests", [["Model"], ["Class"], ["Tenant"], ["Requests", true]], "None is open.");
+  }
+
+  open() {
+    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "All services and gateways, every second.")), this.said);
+    poll(() => this.read(), REFRESH_MS, this.signal);
+  }
+
+  async read() {
+    try {
+      const report = await get("headrace/fleet");
+      if (this.signal.aborted) return;
+      if (!this.isOpen) this.lay();
+      this.draw(report);
+      show(this.said);
+    } catch (error) {
+      if (!this.signal.aborted) show(this.said, failure(error));
+    }
+  }
+
+  lay() {
+    this.isOpen = true;
+    const panel = (title, table) => h("section", { class: "panel flush" }, h("h2", {}, title), table.element);
+    this.main.append(h("section", { class: "panel" }, h("h2", {}, "Services"), this.services), this.tiles, panel("Workers", this.workers), hourSection(this.signal),
+      panel("Caches and memory", this.memory), h("div", { class: "halves" }, panel("Queues of the schedulers", this.queues), panel("Open requests", this.requests)));
+  }
+
+  draw(report) {
+    const { workers, queues, open, caller } = report;
+    const blocks = sum(workers, "kv_blocks");
+    const waiting = sum(workers, "waiting") + sum(queues, "waiting");
+    const isShared = workers.some((one) => one.residence && one.residence !== "awake");
+    show(this.services, services(report));
+    show(this.tiles, tile("Open requests", count(sum(open, "requests"))), tile("Running", count(sum(workers, "running"))),
+      tile("Waiting", count(waiting)), tile("KV blocks in use", blocks ? share(sum(workers, "kv_blocks_used") / blocks) : NONE));
+    this.workers.fill(workers.map((one) => load(one, isShared, caller.may_drain)));
+    this.memory.fill(workers.map(memory));
+    this.queues.fill(queues.map((queue) => [queue.scheduler, queue.model, count(queue.waiting)]));
+    this.requests.fill(open.map((group) => [group.model, group.class, group.tenant, count(group.requests)]));
+  }
 }
 
 function services(report) {
@@ -51,16 +83,17 @@ function services(report) {
     h("li", {}, h("span", { class: "dot", "data-state": state === "ready" ? "ready" : "waiting", "aria-hidden": "true" }), h("b", {}, name), h("span", { class: "muted" }, state))));
 }
 
-const LOAD = [["Worker"], ["Model"], ["State"], ["Running", true], ["Waiting", true], ["Sessions", true], ["Credit", true], ["KV blocks", true], ["In use", true]];
-const MEMORY = [["Worker"], ["Prefix hits", true], ["Drafts right", true], ["Preempted", true], ["Weights", true], ["KV cache", true], ["Process", true]];
-
-function load(one) {
-  return [one.id, one.model, h("span", { class: one.state === "ready" ? "tag" : "tag bad" }, one.state), count(one.running), count(one.waiting),
-    count(one.sessions), count(one.credit), `${count(one.kv_blocks_used)} / ${count(one.kv_blocks)}`, meter(one.kv_usage, `KV blocks of ${one.id}`)];
+function load(one, isShared, mayDrain) {
+  const residence = isShared && one.residence ? one.residence.replaceAll("_", " ") : "";
+  const state = h("span", { class: one.state === "ready" ? "tag" : "tag bad" }, one.state);
+  const where = h("span", { class: "narrow muted small" }, [one.model, one.waiting && `${count(one.waiting)} waiting`].filter(Boolean).join(" · "));
+  return [h("div", { class: "lines" }, one.id, where), one.model, h("div", { class: "lines" }, state, residence && h("span", { class: "muted small" }, residence)), count(one.running), count(one.waiting),
+    count(one.sessions), count(one.credit), one.kv_blocks ? `${count(one.kv_blocks_used)} / ${count(one.kv_blocks)}` : NONE, one.kv_blocks ? meter(one.kv_usage, `KV blocks of ${one.id}`) : NONE,
+    mayDrain && one.state === "ready" ? drainButton(one) : ""];
 }
 
 function memory(one) {
-  const ratio = (part, of) => (of ? share(part / of) : "–");
+  const ratio = (part, of) => (of ? share(part / of) : NONE);
   return [one.id, ratio(one.cached_tokens, one.looked_up_tokens), ratio(one.accepted_tokens, one.draft_tokens), count(one.preemptions),
     bytes(one.weight_bytes), bytes(one.kv_bytes), bytes(one.resident_bytes)];
 }
@@ -69,14 +102,6 @@ function meter(value, label) {
   return h("span", { class: "meter", role: "img", "aria-label": `${label}: ${share(value)} in use` }, h("span", { vars: { "--share": value } }));
 }
 
-function tile(name, value, series, top = 0) {
-  return h("section", { class: "panel tile" }, h("h2", {}, name), h("p", { class: "big" }, value), spark(history[series], top));
-}
-
-/** The last minute as a line. `top`: value at the upper edge; 0: the largest of them. */
-function spark(values, top) {
-  const most = top || Math.max(1, ...values);
-  const points = values.map((value, at) => `${(at + SAMPLES - values.length) * 2},${(31 - (value / most) * 30).toFixed(1)}`);
-  return svg("svg", { class: "spark", viewBox: `0 0 ${(SAMPLES - 1) * 2} 32`, preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("path", { class: "base", d: `M0,31 H${(SAMPLES - 1) * 2}` }), svg("polyline", { points: points.join(" ") }));
+function tile(name, value) {
+  return h("section", { class: "panel tile" }, h("h2", {}, name), h("p", { class: "big" }, value));
 }

@@ -1,109 +1,99 @@
-// The last requests of the gateway, and one of them.
+// The last requests: searched, sorted, and by time.
 
-import { get, poll } from "./api.js";
-import { copyButton, facts, failure, h, show, table } from "./dom.js";
-import { clock, count, milliseconds, rate } from "./format.js";
-import { waterfall } from "./waterfall.js";
+import { poll } from "./api.js";
+import { failure, h, show, table } from "./dom.js";
+import { clock, count, milliseconds } from "./format.js";
+import { Records } from "./records.js";
+import { nameOf, outcome, requestPage } from "./request.js";
+import { RANGES, SORTS, search } from "./search.js";
 
 const REFRESH_MS = 2000;
-const LIMIT = 100;
-const filters = { model: "", outcome: "", live: true };
-const seen = { model: new Set(), outcome: new Set(["finished"]) };
+const SHOWN = 100;
+const chosen = { text: "", model: "", outcome: "", range: "", sort: "newest", live: true };
 
 export function requestsPage(main, signal, id) {
   if (id) requestPage(main, signal, id);
-  else listPage(main, signal);
+  else new RequestList(main, signal).open();
 }
 
-function listPage(main, signal) {
-  const list = h("div", { class: "panel flush" }, h("p", { class: "muted empty" }, "Reading…"));
-  let last = "";
-  const read = async () => {
-    const query = new URLSearchParams({ limit: LIMIT });
-    for (const name of ["model", "outcome"]) if (filters[name]) query.set(name, filters[name]);
+/** Columns: [title, isNumber, kind]; a phone shows the kind `wide` in another cell. */
+const COLUMNS = [["Time", false, "wide"], ["Request"], ["Model", false, "wide"], ["Class", false, "wide"], ["Tenant", false, "wide"], ["Outcome"], ["Status", true, "wide"], ["Tokens in", true, "wide"], ["Tokens out", true, "wide"], ["TTFT", true, "wide"], ["Total", true]];
+
+class RequestList {
+  constructor(main, signal) {
+    Object.assign(this, { main, signal, records: new Records(), last: "" });
+    this.list = h("div", { class: "panel flush" }, h("p", { class: "muted empty" }, "Reading…"));
+    this.found = h("p", { class: "muted small", role: "status" });
+    this.model = this.select("model", "Model", {});
+    this.outcome = this.select("outcome", "Outcome", {});
+  }
+
+  open() {
+    const text = h("input", { id: "search", type: "search", value: chosen.text, placeholder: "Id, model, path, tenant, error", autocomplete: "off", spellcheck: "false", "data-shortcut": "compose", on: { input: () => { chosen.text = text.value; this.draw(); } } });
+    const live = h("input", { type: "checkbox", id: "live", checked: chosen.live, on: { change: () => { chosen.live = live.checked; } } });
+    const sorts = Object.fromEntries(Object.entries(SORTS).map(([name, [title]]) => [name, title]));
+    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Requests"), h("label", { class: "check", for: "live" }, live, "Refresh")),
+      h("div", { class: "filters", role: "search" }, field("search", "Search", text), this.model, this.outcome, this.select("range", "Began", RANGES), this.select("sort", "Order", sorts)), this.list, this.found);
+    poll(async () => { if (chosen.live || !this.records.known.size) await this.read(); }, REFRESH_MS, this.signal);
+  }
+
+  select(name, label, options) {
+    const control = h("select", { id: `filter-${name}`, on: { change: () => { chosen[name] = control.value; this.draw(); } } });
+    fillSelect(control, Object.entries(options), chosen[name]);
+    return field(control.id, label, control);
+  }
+
+  async read() {
     try {
-      const { data } = await get(`headrace/requests?${query}`);
-      if (signal.aborted) return;
-      note(data);
-      const text = JSON.stringify(data);
-      if (text !== last) show(list, table("Requests", COLUMNS, data.map(row), "No request yet. Send one from the chat or the playground."));
-      last = text;
+      await this.records.read();
+      if (!this.signal.aborted) this.draw();
     } catch (error) {
-      if (!signal.aborted) show(list, failure(error));
-      last = "";
+      if (!this.signal.aborted) show(this.list, failure(error));
+      this.last = "";
     }
-  };
-  const choose = (name, label) => {
-    const select = h("select", { id: `filter-${name}`, on: { change: () => { filters[name] = select.value; read(); } } });
-    const refill = () => {
-      if (document.activeElement === select) return;
-      show(select, [h("option", { value: "" }, "all"), ...[...seen[name]].sort().map((value) => h("option", { value }, value))]);
-      select.value = filters[name];
-    };
-    refills.push(refill);
-    refill();
-    return h("div", { class: "field" }, h("label", { for: select.id }, label), select);
-  };
-  const refills = [];
-  const note = (data) => {
-    for (const record of data) for (const name of ["model", "outcome"]) if (record[name]) seen[name].add(record[name]);
-    for (const refill of refills) refill();
-  };
-  const live = h("input", { type: "checkbox", id: "live", checked: filters.live, on: { change: () => { filters.live = live.checked; } } });
-  show(main, h("div", { class: "page-head" }, h("h1", {}, "Requests"),
-    h("div", { class: "row" }, choose("model", "Model"), choose("outcome", "Outcome"), h("label", { class: "check", for: "live" }, live, "Refresh"))), list);
-  read();
-  poll(async () => { if (filters.live) await read(); }, REFRESH_MS, signal);
+  }
+
+  draw() {
+    const all = this.records.list;
+    for (const name of ["model", "outcome"]) this.refill(name, all);
+    const records = search(all, chosen, Date.now() / 1000);
+    const text = records.slice(0, SHOWN).map((record) => `${record.request_id} ${record.started}`).join();
+    // While the mouse is down, nothing moves away under it.
+    if ((text === this.last && this.list.querySelector("table")) || this.list.matches(":active")) return;
+    this.last = text;
+    show(this.list, table("Requests", COLUMNS, records.slice(0, SHOWN).map(row), all.length ? "No request is like that." : "No request yet. Send one from the chat or the playground."));
+    this.found.textContent = all.length ? foundText(records.length, all.length) : "";
+  }
+
+  refill(name, records) {
+    const select = this[name].querySelector("select");
+    if (document.activeElement === select) return;
+    const values = [...new Set([...records.map((record) => record[name]), chosen[name]])].filter(Boolean).sort();
+    if (select.length === values.length + 1) return;
+    fillSelect(select, [["", "all"], ...values.map((value) => [value, value])], chosen[name]);
+  }
 }
 
-const COLUMNS = [["Time"], ["Request"], ["Model"], ["Class"], ["Tenant"], ["Outcome"], ["Status", true], ["Tokens in", true], ["Tokens out", true], ["TTFT", true], ["Total", true]];
+const field = (id, label, control) => h("div", { class: "field" }, h("label", { for: id }, label), control);
 
-const nameOf = (record) => record.request_id || record.id;
+function fillSelect(select, options, value) {
+  // Names that look like numbers would come first.
+  const ordered = [...options].sort(([one], [other]) => Number(one !== "") - Number(other !== ""));
+  show(select, ordered.map(([key, title]) => h("option", { value: key }, title)));
+  select.value = value;
+}
+
+function foundText(found, all) {
+  const whole = found === all ? `${count(all)} requests are kept.` : `${count(found)} of ${count(all)} kept requests.`;
+  return found > SHOWN ? `${whole} The first ${SHOWN} are shown.` : whole;
+}
 
 function row(record) {
-  const link = h("a", { href: `#/requests/${encodeURIComponent(nameOf(record))}`, "data-focus": nameOf(record) }, record.operation || record.route || "refused");
-  return [clock(record.started), link, record.model || "–", record.class, record.tenant || "–", outcome(record), record.status || "–",
+  const title = record.operation || record.path || record.route || "refused";
+  const link = h("a", { href: `#/requests/${encodeURIComponent(nameOf(record))}`, "data-focus": nameOf(record) }, title);
+  const where = h("span", { class: "narrow muted small" }, [clock(record.started), record.model].filter(Boolean).join(" · "));
+  const reason = record.error && h("span", { class: "reason muted small" }, record.operation && !record.model ? `${record.path}: ${record.error}` : record.error);
+  return [clock(record.started), h("div", { class: "lines" }, link, where, reason), record.model || "–", record.class, record.tenant || "–",
+    h("div", { class: "lines" }, outcome(record), h("span", { class: "narrow muted small" }, record.status ? `status ${record.status}` : "")), record.status || "–",
     count(record.prompt_tokens), count(record.output_tokens), milliseconds(record.ttft_ms), milliseconds(record.total_ms)];
-}
-
-function outcome(record) {
-  return h("span", { class: record.outcome === "finished" ? "tag" : "tag bad" }, record.outcome);
-}
-
-async function requestPage(main, signal, id) {
-  show(main, h("p", { class: "muted empty" }, "Reading…"));
-  let record;
-  try {
-    record = await get(`headrace/requests/${encodeURIComponent(id)}`, signal);
-  } catch (error) {
-    if (!signal.aborted) show(main, back(), failure(error));
-    return;
-  }
-  show(main, back(),
-    h("div", { class: "page-head" }, h("h1", {}, `${record.operation || "Request"} ${record.model}`), outcome(record)),
-    h("section", { class: "panel" }, h("h2", {}, "Where the time went"), waterfall(record)),
-    h("section", { class: "panel" }, h("h2", {}, "Facts"), details(record)),
-    h("section", { class: "panel" }, h("h2", {}, "In the terminal"), commands(record).map(command)));
-}
-
-const back = () => h("p", {}, h("a", { href: "#/requests" }, "All requests"));
-
-function details(record) {
-  return facts([
-    ["Started", clock(record.started)], ["Total", milliseconds(record.total_ms)], ["First token", milliseconds(record.ttft_ms)],
-    ["Decoding", rate(record.tokens_per_second)], ["Prompt tokens", `${count(record.prompt_tokens)} (${count(record.cached_tokens)} cached)`],
-    ["Output tokens", count(record.output_tokens)], ["Finish", record.finish_reasons.join(", ")], ["HTTP status", record.status],
-    ["Class", record.class], ["Tenant", record.tenant], ["Worker", record.worker], ["Attempts", record.attempts],
-    ["Stream", record.stream ? "yes" : "no"], ["Response cache", record.response_cache], ["Route", `${record.api} ${record.route}`],
-    ["Client's id", h("code", {}, record.id)], ["Request id", h("code", {}, record.request_id || "–")], ["Trace id", record.trace_id && h("code", {}, record.trace_id)],
-  ]);
-}
-
-function commands(record) {
-  const name = nameOf(record);
-  return [`headrace trace ${name}`, ...(record.worker ? [`headrace explain ${name}`] : [])];
-}
-
-export function command(text) {
-  return h("div", { class: "command" }, h("code", {}, text), copyButton("Copy", "Command", () => text));
 }

@@ -3,7 +3,7 @@
 import { ask, get, platform } from "./api.js";
 import { announce, copyButton, failure, h, show, table } from "./dom.js";
 import { count, day } from "./format.js";
-import { command } from "./requests.js";
+import { command } from "./request.js";
 
 const GROUPS = { key: "Key", model: "Model", day: "Day", tenant: "Tenant" };
 const chosen = { by: "model", since: "" };

@@ -2,24 +2,7 @@
 
 import { h } from "./dom.js";
 import { milliseconds, share } from "./format.js";
-
-const MEANINGS = {
-  receive: "the request arrives",
-  parse: "JSON is read and checked",
-  admission: "model, key, limits",
-  tokenize: "text becomes tokens",
-  cache: "the response cache is asked",
-  lost: "attempts on workers that were lost",
-  queue: "waiting in the scheduler's queue",
-  dispatch: "between gateway, scheduler and worker",
-  worker_queue: "waiting for a step of the worker",
-  prefill: "the prompt is read, to the first token",
-  decode: "waiting for further tokens",
-  detokenize: "tokens become text",
-  guard: "the filter's model judges what is said",
-  serialize: "text becomes JSON",
-  flush: "the client takes the bytes",
-};
+import { MEANINGS, longestOf } from "./stages.js";
 
 export const sumOf = (record) => Object.values(record.stages_ms).reduce((sum, spent) => sum + spent, 0);
 
@@ -28,7 +11,7 @@ export function waterfall(record, wallMs = null) {
   const stages = Object.entries(record.stages_ms);
   if (!stages.length) return h("p", { class: "muted empty" }, "No stage was measured.");
   const total = record.total_ms || 1;
-  const longest = stages.reduce((most, stage) => (stage[1] > most[1] ? stage : most))[0];
+  const [longest] = longestOf(record);
   let begin = 0;
   const rows = stages.map(([stage, spent]) => {
     const bar = h("span", { class: "fall-bar", "aria-hidden": "true", vars: { "--begin": begin / total, "--spent": spent / total } });

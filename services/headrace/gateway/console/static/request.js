@@ -1,0 +1,53 @@
+// One request: why it took its time, or why it failed.
+
+import { get } from "./api.js";
+import { copyButton, facts, failure, h, show } from "./dom.js";
+import { clock, count, milliseconds, rate } from "./format.js";
+import { verdictOf } from "./verdict.js";
+import { waterfall } from "./waterfall.js";
+
+export const nameOf = (record) => record.request_id || record.id;
+
+export function outcome(record) {
+  return h("span", { class: record.outcome === "finished" ? "tag" : "tag bad" }, record.outcome);
+}
+
+export async function requestPage(main, signal, id) {
+  show(main, h("p", { class: "muted empty" }, "Reading…"));
+  let record;
+  try {
+    record = await get(`headrace/requests/${encodeURIComponent(id)}`, signal);
+  } catch (error) {
+    if (!signal.aborted) show(main, back(), failure(error));
+    return;
+  }
+  const title = [record.operation || "Request", record.model || record.path].filter(Boolean).join(" ");
+  show(main, back(),
+    h("div", { class: "page-head" }, h("h1", {}, title), outcome(record)),
+    h("p", { class: record.outcome === "finished" ? "verdict" : "verdict bad", id: "verdict" }, verdictOf(record)),
+    h("section", { class: "panel" }, h("h2", {}, "Where the time went"), waterfall(record)),
+    h("section", { class: "panel" }, h("h2", {}, "Facts"), details(record)),
+    h("section", { class: "panel" }, h("h2", {}, "In the terminal"), commands(record).map(command)));
+}
+
+const back = () => h("p", {}, h("a", { href: "#/requests" }, "All requests"));
+
+function details(record) {
+  return facts([
+    ["Started", clock(record.started)], ["Total", milliseconds(record.total_ms)], ["First token", milliseconds(record.ttft_ms)],
+    ["Decoding", rate(record.tokens_per_second)], ["Prompt tokens", `${count(record.prompt_tokens)} (${count(record.cached_tokens)} cached)`],
+    ["Output tokens", count(record.output_tokens)], ["Finish", record.finish_reasons.join(", ")], ["HTTP status", record.status],
+    ["Class", record.class], ["Tenant", record.tenant], ["Worker", record.worker], ["Attempts", record.attempts],
+    ["Stream", record.stream ? "yes" : "no"], ["Response cache", record.response_cache], ["Path", `${record.api} ${record.path || record.route}`], ["Gateway", record.gateway],
+    ["Client's id", h("code", {}, record.id)], ["Request id", h("code", {}, record.request_id || "–")], ["Trace id", record.trace_id && h("code", {}, record.trace_id)],
+  ]);
+}
+
+function commands(record) {
+  const name = nameOf(record);
+  return [`headrace trace ${name}`, ...(record.worker ? [`headrace explain ${name}`] : [])];
+}
+
+export function command(text) {
+  return h("div", { class: "command" }, h("code", {}, text), copyButton("Copy", "Command", () => text));
+}

@@ -1,0 +1,50 @@
+"""A record as JSON: the path and the message of a failure, short, and nothing of what was asked or answered."""
+
+import pytest
+
+from headrace.errors import InvalidRequest, StageFailed
+from headrace.gateway.request.ledger import Ledger, note_refusal
+from headrace.gateway.timing.request_record import MAX_PATH_LENGTH, RequestRecord
+from headrace.gateway.timing.timings_format import described
+
+
+def test_a_refusal_tells_its_path_and_its_message() -> None:
+    record = RequestRecord()
+    record.note_path("/v1/nothing")
+    note_refusal(InvalidRequest("n must be at least 1", param="n"), record)
+    told = described(record)
+    assert (told["path"], told["outcome"], told["error"]) == ("/v1/nothing", "invalid_value", "n must be at least 1")
+
+
+def test_a_failure_tells_its_stage() -> None:
+    record = RequestRecord(operation="chat")
+    with pytest.raises(StageFailed), Ledger(1).open_request("a", "m", record):
+        raise StageFailed("the worker was lost", stage="decode")
+    assert described(record)["error"] == "the worker was lost (stage: decode)"
+
+
+def test_a_foreign_exception_tells_nothing_of_itself() -> None:
+    """Its text may hold anything, such as what another tenant sent."""
+    record, refused = RequestRecord(), RequestRecord()
+    with pytest.raises(ValueError, match="secret"), Ledger(1).open_request("a", "m", record):
+        raise ValueError("secret of another")
+    note_refusal(KeyError("secret"), refused)
+    for each in (record, refused):
+        assert each.error
+        assert "secret" not in str(described(each))
+
+
+def test_what_is_long_is_cut() -> None:
+    record = RequestRecord()
+    record.note_path("/" + "x" * 10_000)
+    note_refusal(InvalidRequest("y" * 10_000), record)
+    told = described(record)
+    assert len(told["path"]) == MAX_PATH_LENGTH
+    assert len(told["error"]) < 1000
+
+
+def test_what_finished_has_no_message() -> None:
+    record = RequestRecord()
+    with Ledger(1).open_request("a", "m", record):
+        pass
+    assert described(record)["error"] is None
