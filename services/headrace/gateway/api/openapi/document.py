@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from importlib.metadata import version
 from typing import Any
 
 from headrace.gateway.api.openapi import answers
+from headrace.gateway.api.openapi.examples import EXAMPLES
+from headrace.gateway.api.openapi.field_meanings import MEANINGS, add_meanings
 from headrace.gateway.api.openapi.operation import Operation
 
 _REFERENCES = "#/components/schemas/{model}"
@@ -29,11 +32,14 @@ _WITHOUT_FOLDER = {501: "The gateway keeps no files"}
 
 def document(operations: Mapping[str, Operation]) -> dict[str, Any]:
     """Describes operations, by method and path."""
-    schemas: dict[str, Any] = {"Error": answers.ERROR, "AnthropicError": answers.ANTHROPIC_ERROR}
+    schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for place, operation in operations.items():
         method, path = place.split()
         paths.setdefault(path, {})[method.lower()] = _described(place, operation, schemas)
+    for schema in schemas.values():
+        add_meanings(schema.get("properties", {}))
+    schemas |= {"Error": answers.ERROR, "AnthropicError": answers.ANTHROPIC_ERROR}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -57,10 +63,9 @@ def _described(place: str, operation: Operation, schemas: dict[str, Any]) -> dic
         "responses": _responses(operation),
     }
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": operation.path_schema}
-        for name in _PLACEHOLDER.findall(place)
+        _parameter(name, "path", operation.path_schema) | {"required": True} for name in _PLACEHOLDER.findall(place)
     ]
-    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in operation.query.items()]
+    parameters += [_parameter(name, "query", schema) for name, schema in operation.query.items()]
     if parameters:
         described["parameters"] = parameters
     if operation.needs_key:
@@ -69,11 +74,20 @@ def _described(place: str, operation: Operation, schemas: dict[str, Any]) -> dic
         schema = operation.body.model_json_schema(ref_template=_REFERENCES)
         schemas |= schema.pop("$defs", {})
         schemas[operation.body.__name__] = schema
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{operation.body.__name__}"}}}
-        described["requestBody"] = {"required": True, "content": content}
+        media: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{operation.body.__name__}"}}
+        if place in EXAMPLES:
+            media["example"] = EXAMPLES[place]
+        described["requestBody"] = {"required": True, "content": {"application/json": media}}
     if operation.form is not None:
-        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": operation.form}}}
+        form = deepcopy(dict(operation.form))
+        add_meanings(form["properties"])
+        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": form}}}
     return described
+
+
+def _parameter(name: str, place: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    described = {"description": MEANINGS[name]} if name in MEANINGS else {}
+    return {"name": name, "in": place, "schema": schema} | described
 
 
 def _responses(operation: Operation) -> dict[str, Any]:

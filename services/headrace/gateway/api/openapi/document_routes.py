@@ -7,10 +7,9 @@ from typing import Any
 from headrace.gateway.api.openapi.document import document
 from headrace.gateway.api.openapi.operations import OPERATIONS
 from headrace.gateway.api.openapi.page import page
+from headrace.gateway.console.console_routes import HEADERS
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 class DocumentRoutes:
@@ -26,9 +25,13 @@ class DocumentRoutes:
         await exchange.send_json(200, self._made)
 
     async def _page(self, exchange: HttpExchange) -> None:
-        exchange.headers["content-security-policy"] = _POLICY
-        await exchange.send_bytes(200, page(self._made).encode(), "text/html; charset=utf-8")
+        exchange.headers |= HEADERS
+        await exchange.send_bytes(200, self._written, "text/html; charset=utf-8")
 
     @cached_property
     def _made(self) -> dict[str, Any]:
         return document(OPERATIONS)
+
+    @cached_property
+    def _written(self) -> bytes:
+        return page(self._made).encode()

@@ -1,75 +1,89 @@
-"""Description of the REST API as a page without scripts."""
+"""Description of the REST API as a page of the console, which can be read without scripts."""
 
 import html
-import json
 from collections.abc import Mapping
 from typing import Any
 
-_BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
-_STYLE = """
-:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-weight: 600; } code { font: 14px/1.5 ui-monospace, monospace; }
-details { border-top: 1px solid var(--line); padding: .5rem 0; } summary { cursor: pointer; }
-summary b { display: inline-block; min-width: 4.5rem; } summary span { opacity: .75; margin-left: 1rem; }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
-td, th { text-align: left; vertical-align: top; padding: .25rem 1rem .25rem 0; border-top: 1px solid var(--line); }
-""".strip()
+from headrace.gateway.api.openapi.operation_section import operation_section
+from headrace.gateway.api.openapi.schema_fields import field_list, schema_id, type_of
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Text", ("/v1/chat", "/v1/completions", "/tokenize", "/detokenize", "/headrace/streams")),
+    ("Responses", ("/v1/responses",)),
+    ("Messages, as Anthropic has them", ("/v1/messages",)),
+    ("Embeddings and ranking", ("/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/moderations")),
+    ("Models", ("/v1/models",)),
+    ("Files and batches", ("/v1/files", "/v1/batches")),
+    ("The platform", ("/headrace",)),
+    ("Health, metrics and pages", ("",)),
+)
+"""Headings, each with the beginnings of its paths. A path stands under the first that fits."""
+_PAGES = {
+    "chat": "Chat",
+    "playground": "Playground",
+    "requests": "Requests",
+    "fleet": "Fleet",
+    "usage": "Keys and usage",
+}
+_LINKS = "".join(f'<a href="/#/{name}">{title}</a>' for name, title in _PAGES.items())
+_HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><title>API · Headrace</title>'
+    '<link rel="icon" href="/console/icon.svg" type="image/svg+xml">'
+    '<link rel="stylesheet" href="/console/console.css"><link rel="stylesheet" href="/console/docs.css">'
+    '<script src="/console/theme.js"></script><script type="module" src="/console/docs.js"></script></head><body>'
+)
+_BAR = (
+    '<header class="bar"><a class="skip" href="#main">Skip to the content</a>'
+    '<a class="brand" href="/#/chat"><img src="/console/icon.svg" alt="" width="24" height="24">'
+    "<span>Headrace</span></a>"
+    f'<nav aria-label="Pages">{_LINKS}<a href="/docs" aria-current="page">API</a></nav>'
+    '<div class="bar-end"><button type="button" class="icon-button" id="theme-button" aria-label="Color scheme" hidden>'
+    "</button></div></header>"
+)
 
 
 def page(document: Mapping[str, Any]) -> str:
     """Writes the page of an OpenAPI document."""
-    sections = [
-        _operation(method, path, operation, document["components"]["schemas"])
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    info = document["info"]
+    info, schemas = document["info"], document["components"]["schemas"]
+    groups: dict[str, list[str]] = {title: [] for title, _ in GROUPS}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            groups[_group_of(path)].append(operation_section(method, path, operation, schemas))
+    ids = {title: f"group-{number}" for number, title in enumerate(groups)}
+    contents = "".join(f'<li><a href="#{ids[title]}">{html.escape(title)}</a></li>' for title in groups)
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{info['title']} API</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{info['title']} API</h1><p>{html.escape(info['description'])} Version {info['version']}. "
-        'For programs: <a href="/openapi.json">openapi.json</a>.</p>'
-        f"{''.join(sections)}</body></html>"
+        f"{_HEAD}{_BAR}"
+        '<main id="main" class="page-docs" tabindex="-1">'
+        f'<div class="page-head"><h1>API</h1><p class="muted">Version {html.escape(info["version"])}</p></div>'
+        f'<p>{html.escape(info["description"])} For programs: <a href="/openapi.json">openapi.json</a>.</p>'
+        f'<nav aria-label="On this page"><ul class="contents">{contents}'
+        '<li><a href="#schemas">Schemas</a></li></ul></nav>'
+        f"{''.join(_group(title, ids[title], sections) for title, sections in groups.items())}"
+        f"{_schemas(schemas)}</main>"
+        '<div id="notice" class="notice" role="status" aria-live="polite"></div></body></html>'
     )
 
 
-def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    parts = [f"<summary><b>{method.upper()}</b> <code>{html.escape(path)}</code>"]
-    parts.append(f"<span>{html.escape(operation['summary'])}</span></summary>")
-    if "parameters" in operation:
-        rows = [(each["name"], each["schema"], each.get("required", False)) for each in operation["parameters"]]
-        parts.append(_table("Parameters", rows))
-    if "requestBody" in operation:
-        (content,) = operation["requestBody"]["content"].values()
-        body = content["schema"]
-        body = schemas[body["$ref"].rpartition("/")[2]] if "$ref" in body else body
-        required = body.get("required", [])
-        rows = [(field, schema, field in required) for field, schema in body["properties"].items()]
-        parts.append(_table("Body", rows))
-    return f"<details>{''.join(parts)}</details>"
+def _group_of(path: str) -> str:
+    return next(title for title, beginnings in GROUPS if path.startswith(beginnings))
 
 
-def _table(title: str, rows: list[tuple[str, Any, bool]]) -> str:
-    lines = [
-        f"<tr><td><code>{html.escape(name)}</code>{' (required)' if required else ''}</td>"
-        f"<td><code>{html.escape(_type(schema))}</code></td></tr>"
-        for name, schema, required in rows
+def _group(title: str, identifier: str, sections: list[str]) -> str:
+    head = f'<h2 class="section-title" id="{identifier}">{html.escape(title)}</h2>'
+    return f'<section class="ops" aria-labelledby="{identifier}">{head}{"".join(sections)}</section>'
+
+
+def _schemas(schemas: Mapping[str, Any]) -> str:
+    sections = [
+        f'<section class="panel schema" id="{schema_id(html.escape(name))}"><h3>{html.escape(name)}</h3>'
+        f"{_content(schema)}</section>"
+        for name, schema in sorted(schemas.items())
     ]
-    return f"<table><tr><th>{title}</th><th>Type</th></tr>{''.join(lines)}</table>"
+    head = '<h2 class="section-title" id="schemas">Schemas</h2>'
+    return f'<section class="ops" aria-labelledby="schemas">{head}{"".join(sections)}</section>'
 
 
-def _type(schema: Mapping[str, Any]) -> str:
-    """Names the type of a schema in a few words."""
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema or "oneOf" in schema:
-        members = schema.get("anyOf") or schema["oneOf"]
-        return " or ".join(dict.fromkeys(_type(member) for member in members if member.get("type") != "null"))
-    if "enum" in schema or "const" in schema:
-        return " | ".join(json.dumps(value) for value in schema.get("enum", [schema.get("const")]))
-    if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
-    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS if key in schema]
-    return " ".join([str(schema.get("type", "any")), *bounds])
+def _content(schema: Mapping[str, Any]) -> str:
+    return field_list(schema) if schema.get("properties") else f'<p class="type">{type_of(schema)}</p>'

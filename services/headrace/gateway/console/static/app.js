@@ -4,14 +4,13 @@ import { keepKey, lacksKey, platform, poll, readKey } from "./api.js";
 import { chatPage } from "./chat.js";
 import { h, show } from "./dom.js";
 import { fleetPage } from "./fleet.js";
-import { icon } from "./icons.js";
 import { playgroundPage } from "./playground.js";
 import { requestsPage } from "./requests.js";
+import { describeTheme, nextTheme } from "./scheme.js";
 import { usagePage } from "./usage.js";
 
 const PAGES = { chat: chatPage, playground: playgroundPage, requests: requestsPage, fleet: fleetPage, usage: usagePage };
 const TITLES = { chat: "Chat", playground: "Playground", requests: "Requests", fleet: "Fleet", usage: "Keys and usage" };
-const THEMES = ["auto", "light", "dark"];
 const HEALTH_MS = 3000;
 const element = (name) => document.getElementById(name);
 const main = element("main");
@@ -57,26 +56,6 @@ function describeKey() {
   element("key-button").hidden = !platform.needsKey && !readKey();
 }
 
-const chosenTheme = () => document.documentElement.dataset.theme ?? "auto";
-
-function nextTheme() {
-  const name = THEMES[(THEMES.indexOf(chosenTheme()) + 1) % THEMES.length];
-  if (name === "auto") {
-    delete document.documentElement.dataset.theme;
-    localStorage.removeItem("headrace.theme");
-  } else {
-    document.documentElement.dataset.theme = name;
-    localStorage.setItem("headrace.theme", name);
-  }
-  describeTheme();
-}
-
-function describeTheme() {
-  const name = chosenTheme();
-  show(element("theme-button"), icon(name));
-  for (const attribute of ["aria-label", "title"]) element("theme-button").setAttribute(attribute, `Color scheme: ${name}`);
-}
-
 async function readHealth() {
   let report = null;
   try {
@@ -95,7 +74,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.matches?.("input, textarea, select, [contenteditable]")) return;
   const pages = Object.keys(PAGES);
-  const actions = { "/": () => document.querySelector("[data-shortcut=compose]")?.focus(), k: () => openKey(), n: () => { location.hash = "#/chat"; }, t: nextTheme, "?": () => element("help-dialog").showModal() };
+  const actions = { "/": () => document.querySelector("[data-shortcut=compose]")?.focus(), k: () => openKey(), n: () => { location.hash = "#/chat"; }, t: () => nextTheme(element("theme-button")), "?": () => element("help-dialog").showModal() };
   const action = actions[event.key] ?? (pages[event.key - 1] && (() => { location.hash = `#/${pages[event.key - 1]}`; }));
   if (!action) return;
   event.preventDefault();
@@ -111,12 +90,12 @@ function listen() {
   element("key-cancel").addEventListener("click", () => element("key-dialog").close());
   element("key-forget").addEventListener("click", () => useKey(""));
   element("key-form").addEventListener("submit", (event) => { event.preventDefault(); useKey(element("key-field").value.trim()); });
-  element("theme-button").addEventListener("click", nextTheme);
+  element("theme-button").addEventListener("click", () => nextTheme(element("theme-button")));
   element("help-button").addEventListener("click", () => element("help-dialog").showModal());
 }
 
 listen();
-describeTheme();
+describeTheme(element("theme-button"));
 await readHealth();
 describeKey();
 route();

@@ -6,7 +6,7 @@ import { drainButton } from "./drain.js";
 import { bytes, count, share } from "./format.js";
 import { hint } from "./hints.js";
 import { hourSection } from "./hour.js";
-import { LiveTable } from "./live-table.js";
+import { LiveTable } from "./livetable.js";
 
 const REFRESH_MS = 1000;
 const NONE = "–";
