@@ -287,7 +287,7 @@ def test_the_fleet_is_live(console: ConsolePage) -> None:
     page.wait_for_selector("td:has-text('worker-0')")
     services = page.inner_text(".services")
     assert all(name in services for name in ("gateway", "tokenizer", "scheduler", "cache", "nats"))
-    console.until("document.querySelector('.spark polyline').getAttribute('points').split(' ').length >= 3")
+    page.wait_for_selector(".chart-line", state="attached")
 
 
 def test_dark_and_light(browser: Any, demo_platform: RunningPlatform) -> None:

@@ -23,7 +23,7 @@ _PAGES = {
     "playground": "Playground",
     "requests": "Requests",
     "fleet": "Fleet",
-    "usage": "Keys and usage",
+    "usage": 'Keys<span class="roomy"> and usage</span>',
 }
 _LINKS = "".join(f'<a href="/#/{name}">{title}</a>' for name, title in _PAGES.items())
 _HEAD = (
@@ -77,8 +77,8 @@ def _group(title: str, identifier: str, sections: list[str]) -> str:
 
 def _schemas(schemas: Mapping[str, Any]) -> str:
     sections = [
-        f'<section class="panel schema" id="{schema_id(html.escape(name))}"><h3>{html.escape(name)}</h3>'
-        f"{_content(schema)}</section>"
+        f'<details class="panel schema" id="{schema_id(html.escape(name))}"><summary><h3>{html.escape(name)}</h3></summary>'
+        f"{_content(schema)}</details>"
         for name, schema in sorted(schemas.items())
     ]
     head = '<h2 class="section-title" id="schemas">Schemas</h2>'

@@ -34,7 +34,7 @@ function openDrain(worker) {
   };
   const dialog = h("dialog", { id: "drain-dialog", "aria-labelledby": "drain-title", on: { close: () => { dialog.remove(); document.querySelector(`[data-focus="${CSS.escape(`drain-${worker.id}`)}"]`)?.focus(); } } },
     h("form", { method: "dialog", on: { submit } }, h("h2", { id: "drain-title" }, `Drain ${worker.id}`),
-      h("p", {}, `It takes no new requests, its ${requests(worker.sessions)} of ${worker.model} continue on other workers with the same tokens, and then its process ends.`),
+      h("p", {}, `It takes no new requests. ${worker.sessions ? `Its ${requests(worker.sessions)}` : "Those that it still gets"} of ${worker.model} continue on other workers, with the same tokens. Then its process ends.`),
       h("p", { class: "muted small" }, "What started the process may start it again: headrace up and Kubernetes do, so there a drain is a restart."),
       h("div", { class: "field" }, h("label", { for: "drain-patience" }, "Seconds in which requests may still end where they are"), patience), said,
       h("div", { class: "row end" }, cancel, confirm)));

@@ -15,7 +15,7 @@ export function hint(word, meaning, name = word) {
 
 function reveal(button, meaning) {
   box.textContent = meaning;
-  document.body.append(box);
+  button.closest("main").append(box);
   box.hidden = false;
   const { left, bottom } = button.getBoundingClientRect();
   box.style.setProperty("--left", `${Math.max(MARGIN, Math.min(left, innerWidth - box.offsetWidth - MARGIN))}px`);

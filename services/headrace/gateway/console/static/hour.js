@@ -15,7 +15,7 @@ const whole = (value) => count(Math.round(value * 10) / 10);
 const CHARTS = [
   ["Requests ended", [["", "requests_per_second"]], perSecond],
   ["Output tokens", [["", "tokens_per_second"]], perSecond],
-  ["Time to first token", [["median", "ttft_p50_ms"], ["95th percentile", "ttft_p95_ms"]], milliseconds],
+  ["Time to first token", [["median", "ttft_p50_ms"], ["p95", "ttft_p95_ms"]], milliseconds],
   ["Running", [["", "running"]], whole],
   ["Queued", [["", "queued"]], whole],
   ["KV blocks in use", [["", "kv_usage"]], share, 1],
@@ -31,7 +31,7 @@ export function hourSection(signal) {
     refill(select, history);
     show(body, history.times.length ? CHARTS.map(([title, series, write, top]) => chart(title, history.times, series.map(([name, figure]) => [name, trend(history, figure, chosen.model)]), write, top))
       : h("p", { class: "muted empty panel" }, `The first point comes within ${history.step_seconds} seconds.`));
-    said.textContent = `One point each ${history.step_seconds} seconds. Requests, tokens and times are those of ${history.gateway}; all others are the whole platform's.`;
+    said.textContent = `One point each ${history.step_seconds} seconds. Requests, tokens and times to the first token are counted by the gateway that answered (${history.gateway}); the rest is the whole platform's.`;
   };
   const read = async () => {
     try {

@@ -9,7 +9,9 @@ import { waterfall } from "./waterfall.js";
 export const nameOf = (record) => record.request_id || record.id;
 
 export function outcome(record) {
-  return h("span", { class: record.outcome === "finished" ? "tag" : "tag bad" }, record.outcome);
+  // A long name may break after each of its words, and nowhere else.
+  const words = record.outcome.split("_").flatMap((word, at) => (at ? ["_", h("wbr"), word] : [word]));
+  return h("span", { class: record.outcome === "finished" ? "tag" : "tag bad" }, words);
 }
 
 export async function requestPage(main, signal, id) {

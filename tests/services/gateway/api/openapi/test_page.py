@@ -46,7 +46,8 @@ def test_nothing_is_inline(written: str) -> None:
 
 
 def test_each_operation_is_folded_below_its_summary(written: str) -> None:
-    assert written.count("<details") == written.count("</details>") == len(OPERATIONS)
+    assert written.count("data-method=") == len(OPERATIONS)
+    assert written.count("<details") == written.count("</details>") > len(OPERATIONS)
     for place in OPERATIONS:
         method, path = place.split()
         assert f'data-method="{method}" data-path="{path}"' in written
