@@ -77,7 +77,8 @@ def _group(title: str, identifier: str, sections: list[str]) -> str:
 
 def _schemas(schemas: Mapping[str, Any]) -> str:
     sections = [
-        f'<details class="panel schema" id="{schema_id(html.escape(name))}"><summary><h3>{html.escape(name)}</h3></summary>'
+        f'<details class="panel schema" id="{schema_id(html.escape(name))}">'
+        f"<summary><h3>{html.escape(name)}</h3></summary>"
         f"{_content(schema)}</details>"
         for name, schema in sorted(schemas.items())
     ]
