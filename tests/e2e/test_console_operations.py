@@ -138,6 +138,19 @@ def test_workers_are_drained_by_those_who_may(console: ConsolePage) -> None:
     assert "0 / 0" not in row
 
 
+def test_workers_that_end_together_are_named(console: ConsolePage) -> None:
+    report = httpx2.get(f"{console.url}/headrace/fleet", timeout=TIMEOUT).json()
+    one = report["workers"][0] | {"address": "10.0.0.1:7/a", "sessions": 2}
+    neighbor = one | {"id": "worker-9", "address": "10.0.0.1:7/b"}
+    report["workers"] = [one, neighbor, one | {"id": "worker-8", "address": "10.0.0.1:8/a"}]
+    console.page.route("**/headrace/fleet", lambda route: route.fulfill(json=report))
+    console.open("fleet", "[data-focus='drain-worker-0']")
+    console.page.click("[data-focus='drain-worker-0']")
+    text = console.page.inner_text("#drain-dialog")
+    assert "Its 2 requests of headrace-demo continue on other workers" in text
+    assert "worker-9 is of the same process, and ends with it." in text
+
+
 def test_a_phone_shows_outcome_and_status_without_scrolling(browser: Any, demo_platform: RunningPlatform) -> None:
     with opened_page(browser, demo_platform.http, viewport=PHONE) as console:
         httpx2.get(f"{console.url}/v1/nothing/here", timeout=TIMEOUT)

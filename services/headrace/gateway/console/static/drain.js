@@ -7,11 +7,12 @@ import { count } from "./format.js";
 const PATIENCE_MS = 30_000;
 const LONGEST_SECONDS = 86_400;
 
-export function drainButton(worker) {
-  return h("button", { type: "button", class: "quiet small", "data-focus": `drain-${worker.id}`, "aria-label": `Drain ${worker.id}`, on: { click: () => openDrain(worker) } }, "Drain");
+/** `others`: ids of the workers of the same process, which end with it. */
+export function drainButton(worker, others) {
+  return h("button", { type: "button", class: "quiet small", "data-focus": `drain-${worker.id}`, "aria-label": `Drain ${worker.id}`, on: { click: () => openDrain(worker, others) } }, "Drain");
 }
 
-function openDrain(worker) {
+function openDrain(worker, others) {
   const patience = h("input", { id: "drain-patience", type: "number", min: "0", max: String(LONGEST_SECONDS), step: "1", value: "0" });
   const said = h("div", {});
   const confirm = h("button", { type: "submit", class: "primary", id: "drain-confirm" }, "Drain");
@@ -34,7 +35,8 @@ function openDrain(worker) {
   };
   const dialog = h("dialog", { id: "drain-dialog", "aria-labelledby": "drain-title", on: { close: () => { dialog.remove(); document.querySelector(`[data-focus="${CSS.escape(`drain-${worker.id}`)}"]`)?.focus(); } } },
     h("form", { method: "dialog", on: { submit } }, h("h2", { id: "drain-title" }, `Drain ${worker.id}`),
-      h("p", {}, `It takes no new requests. ${worker.sessions ? `Its ${requests(worker.sessions)}` : "Those that it still gets"} of ${worker.model} continue on other workers, with the same tokens. Then its process ends.`),
+      h("p", {}, `It takes no new requests${worker.sessions ? `. Its ${requests(worker.sessions)} of ${worker.model} continue on other workers, with the same tokens` : ", and has none now"}. Then its process ends.`),
+      others.length > 0 && h("p", {}, `${others.join(", ")} ${others.length > 1 ? "are" : "is"} of the same process, and ${others.length > 1 ? "end" : "ends"} with it.`),
       h("p", { class: "muted small" }, "What started the process may start it again: headrace up and Kubernetes do, so there a drain is a restart."),
       h("div", { class: "field" }, h("label", { for: "drain-patience" }, "Seconds in which requests may still end where they are"), patience), said,
       h("div", { class: "row end" }, cancel, confirm)));

@@ -70,7 +70,7 @@ class FleetPage {
     show(this.services, services(report));
     show(this.tiles, tile("Open requests", count(sum(open, "requests"))), tile("Running", count(sum(workers, "running"))),
       tile("Waiting", count(waiting)), tile("KV blocks in use", blocks ? share(sum(workers, "kv_blocks_used") / blocks) : NONE));
-    this.workers.fill(workers.map((one) => load(one, isShared, caller.may_drain)));
+    this.workers.fill(workers.map((one) => load(one, isShared, caller.may_drain ? housemates(one, workers) : null)));
     this.memory.fill(workers.map(memory));
     this.queues.fill(queues.map((queue) => [queue.scheduler, queue.model, count(queue.waiting)]));
     this.requests.fill(open.map((group) => [group.model, group.class, group.tenant, count(group.requests)]));
@@ -83,13 +83,20 @@ function services(report) {
     h("li", {}, h("span", { class: "dot", "data-state": state === "ready" ? "ready" : "waiting", "aria-hidden": "true" }), h("b", {}, name), h("span", { class: "muted" }, state))));
 }
 
-function load(one, isShared, mayDrain) {
+/** Ids of the other workers of the same process: addresses differ in what follows the slash. */
+function housemates(one, workers) {
+  const home = (worker) => worker.address?.split("/")[0];
+  return workers.filter((other) => other.id !== one.id && home(one) && home(other) === home(one)).map((other) => other.id);
+}
+
+/** `others`: workers of the same process; null where the caller may drain none. */
+function load(one, isShared, others) {
   const residence = isShared && one.residence ? one.residence.replaceAll("_", " ") : "";
   const state = h("span", { class: one.state === "ready" ? "tag" : "tag bad" }, one.state);
   const where = h("span", { class: "narrow muted small" }, [one.model, one.waiting && `${count(one.waiting)} waiting`].filter(Boolean).join(" · "));
   return [h("div", { class: "lines" }, one.id, where), one.model, h("div", { class: "lines" }, state, residence && h("span", { class: "muted small" }, residence)), count(one.running), count(one.waiting),
     count(one.sessions), count(one.credit), one.kv_blocks ? `${count(one.kv_blocks_used)} / ${count(one.kv_blocks)}` : NONE, one.kv_blocks ? meter(one.kv_usage, `KV blocks of ${one.id}`) : NONE,
-    mayDrain && one.state === "ready" ? drainButton(one) : ""];
+    others && one.state === "ready" ? drainButton(one, others) : ""];
 }
 
 function memory(one) {
