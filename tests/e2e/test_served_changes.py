@@ -92,6 +92,19 @@ def test_models_adapters_and_names_come_and_go_under_traffic(platform: RunningPl
     platform.wait_until_idle()
 
 
+def test_a_gateway_changes_what_is_served_too(platform: RunningPlatform) -> None:
+    models = f"{platform.http}/headrace/models"
+    with traffic(platform.http) as answers:
+        loaded = httpx2.post(models, json={"name": SECOND, "source": str(CHECKPOINT)}, timeout=TIMEOUT)
+        assert loaded.json() == {"name": SECOND, "state": "served"}
+        assert ask(platform.http, SECOND).status_code == 200
+        refused = httpx2.post(models, json={"name": "bad", "source": "/nowhere"}, timeout=TIMEOUT)
+        assert (refused.status_code, "/nowhere" in refused.json()["error"]["message"]) == (400, True)
+        assert httpx2.delete(f"{models}/{SECOND}", timeout=TIMEOUT).json() == {"name": SECOND, "state": "unloaded"}
+    assert len(set(answers)) == 1
+    assert ask(platform.http, SECOND).status_code == 404
+
+
 def wait_for(condition: Any) -> None:
     deadline = time.monotonic() + TIMEOUT
     while not condition():

@@ -20,7 +20,7 @@ class ServedModels(BaseModel):
     revision: int = 0
     """Number of changes so far."""
     applied: int = 0
-    """Number of those that the platform has made, or refused."""
+    """Number of changes that the platform has made, or refused."""
     models: Mapping[str, LoadedSource] = {}
     """Models that were loaded, by name."""
     adapters: Mapping[str, LoadedAdapter] = {}

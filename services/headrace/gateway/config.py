@@ -86,7 +86,7 @@ class GatewaySettings(ServiceSettings):
     """Models in the order in which /v1/models lists them: headrace up gives that of its command line. Others follow by
     their names."""
     aliases: NamesByName = Field(default_factory=dict)
-    """ALIAS=MODEL: further names of models, such as those that clients of other platforms are written for. Answers name
+    """ALIAS=MODEL: further names of models, such as names that clients of other platforms have built in. Answers name
     the model."""
     models_file: Path | None = None
     """File of what was loaded, unloaded and named while the platform ran: see headrace models. Read when it changes."""

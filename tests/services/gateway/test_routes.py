@@ -62,11 +62,6 @@ async def test_a_timeout_that_is_no_number_is_the_clients_mistake(given: bytes) 
     assert response.json()["error"]["param"] == "x-headrace-timeout-ms"
 
 
-async def test_what_vllm_loads_at_run_time_is_refused_by_name() -> None:
-    refused = await send("POST", "/v1/load_lora_adapter", json={"lora_name": "a", "lora_path": "/a"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (501, "not_enabled")
-
-
 async def test_without_a_folder_files_and_batches_say_what_to_set() -> None:
     settings = GatewaySettings()
     app = Routes(settings, [FileRoutes(settings, None), BatchRoutes(settings, None)])

@@ -1,4 +1,4 @@
-"""Sources of the models that a platform serves: those that it was started with, and what changed since."""
+"""Sources of the models that a platform serves: as it was started, and as it was changed since."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
