@@ -1,10 +1,11 @@
 """View of a platform where no person watches: in the log of systemd or of a container."""
 
+import sys
 import time
 
 from headrace.cli.commands.up.live_view import GIVEN_UP, STOPPING
 from headrace.cli.commands.up.ready_page import ReadyPage
-from headrace.cli.output import console
+from headrace.cli.output import console, outliving_readers
 from headrace.supervisor.platform import Platform
 
 PROGRESS_SECONDS = 10.0
@@ -44,7 +45,9 @@ class LineView:
         console.print(STOPPING if self._was_ready else GIVEN_UP)
 
     def _say(self, text: str) -> None:
-        console.print(f"{time.monotonic() - self._since:6.1f} s  {text}", soft_wrap=True, markup=False)
+        with outliving_readers():
+            sys.stdout.write(f"{time.monotonic() - self._since:6.1f} s  {text}\n")
+            sys.stdout.flush()
 
     def _is_due(self, name: str) -> bool:
         now = time.monotonic()

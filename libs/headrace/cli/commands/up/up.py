@@ -99,10 +99,12 @@ async def _run(options: PlatformOptions, state: StateFolder, view: View, log: Su
         await stopping.wait()
     finally:
         log.say("stopping")
-        # A terminal that has been closed takes no text.
-        with contextlib.suppress(OSError):
-            view.on_stopping()
-        await platform.stop()
+        try:
+            # A terminal that has been closed takes no text.
+            with contextlib.suppress(OSError):
+                view.on_stopping()
+        finally:
+            await platform.stop()
 
 
 def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
