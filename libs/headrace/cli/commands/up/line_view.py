@@ -20,6 +20,7 @@ class LineView:
         self._states: dict[str, str] = {}
         self._progressed: dict[str, float] = {}
         self._was_ready = False
+        self._is_stopping = False
         self._since = time.monotonic()
 
     def __enter__(self) -> None:
@@ -28,6 +29,9 @@ class LineView:
     def __exit__(self, *_: object) -> None: ...
 
     def on_change(self, platform: Platform) -> None:
+        if self._is_stopping:
+            # What becomes ready now ends at once.
+            return
         for process in platform.processes:
             name, state = process.spec.name, process.state
             if self._states.get(name) != state:
@@ -42,6 +46,7 @@ class LineView:
         self._page.print(platform.describe(), platform.models, in_background=False)
 
     def on_stopping(self) -> None:
+        self._is_stopping = True
         console.print(STOPPING if self._was_ready else GIVEN_UP)
 
     def _say(self, text: str) -> None:
