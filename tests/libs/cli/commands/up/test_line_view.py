@@ -16,7 +16,7 @@ from headrace.supervisor.process import LocalProcess, SupervisedProcess
 
 @dataclass
 class Processes:
-    """What a view asks of a platform that starts."""
+    """Part of a platform that a view reads while it starts."""
 
     processes: Sequence[SupervisedProcess]
 
