@@ -17,7 +17,7 @@ from headrace.gateway.api.operation.models.bodies import (
 )
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.fleet.served_changes import ServedChanges
+from headrace.gateway.fleet.served.change_requests import ChangeRequests
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
@@ -40,7 +40,7 @@ class ServedRoutes:
         self._settings = settings
         self._is_private = is_loopback(host_name(settings.http_address))
         self._fleet = fleet
-        self._changes = ServedChanges(settings.models_file)
+        self._changes = ChangeRequests(settings.models_file)
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {

@@ -1,4 +1,4 @@
-"""What is served is changed by whoever may, as the platform answers, and by no one else."""
+"""Holders of the scope admin change what is served, and no one else does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ from headrace.gateway.access.key_ring import KeyRing
 from headrace.gateway.api.operation.models.served_routes import ServedRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.model_facts import ModelFacts
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.routes import Routes
 from headrace.served.served_file import FILE_NAME, ServedFile
 from headrace.served.served_models import ServedModels

@@ -1,4 +1,4 @@
-"""ServedChanges that a gateway asks the platform for."""
+"""ChangeRequests of a gateway to the platform: what is to be served."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from headrace.served.served_models import ServedModels
 LOOK_SECONDS = 0.1
 
 
-class ServedChanges:
+class ChangeRequests:
     """Changes the file of served models, which the supervisor of the platform follows."""
 
     def __init__(self, path: Path | None) -> None:
