@@ -14,6 +14,8 @@ class ModelSource:
     """A Hugging Face folder, or a GGUF file."""
     draft: Path | None = None
     """The folder of a small model that drafts for it."""
+    chat_template: Path | None = None
+    """File with a Jinja template that replaces the model's. None: the model's own."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Folders of LoRA adapters, each served under its name."""
     first_worker: int | None = None

@@ -35,7 +35,8 @@ class ServedSources:
 
 
 def _resolved(name: str, model: LoadedSource) -> ModelSource:
-    return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [])[0]
+    template = [model.chat_template] if model.chat_template else []
+    return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [], chat_templates=template)[0]
 
 
 def _adapters_of(model: str, adapters: Mapping[str, LoadedAdapter]) -> dict[str, Path]:

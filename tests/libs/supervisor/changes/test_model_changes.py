@@ -108,6 +108,15 @@ async def test_what_cannot_be_loaded_is_refused_alone(tmp_path: Path) -> None:
     assert set(stage.platform.workers.values()) == {"demo", "a"}
 
 
+async def test_a_model_whose_next_source_is_refused_keeps_the_one_before(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.make(stage.served.loading("a", SOURCE))
+    made = await stage.make(stage.served.loading("a", LoadedSource(source="/nowhere")))
+    assert list(made.refused) == ["a"]
+    assert made.models["a"] == SOURCE
+    assert stage.platform.workers == {"worker-0": "demo", "worker-1": "a"}
+
+
 async def test_an_adapter_that_is_none_is_refused_and_its_model_stays(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     wrong = LoadedAdapter(model="demo", source=str(tmp_path))

@@ -30,6 +30,8 @@ class ModelParts:
     lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A LoRA adapter as PEFT saves it, served as a separate model: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""
+    chat_template: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A file with a Jinja template that replaces the model's: FILE, or NAME=FILE if there are several models."""
     alias: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A further name of a model, ALIAS=MODEL, such as gpt-4o=headrace-demo for programs that have names built in."""
 
@@ -192,7 +194,7 @@ class PlatformFlags:
         )
 
     def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
-        sources = resolve(models, self.parts.draft, self.parts.lora)
+        sources = resolve(models, self.parts.draft, self.parts.lora, self.parts.chat_template)
         names = [source.name for source in sources]
         return PlatformSpec(
             sources,

@@ -23,6 +23,8 @@ class LoadBody(BaseModel):
     """Folder or GGUF file on the platform's machine, hub id of a pulled model, or name from the catalogue."""
     draft: Annotated[str, Field(max_length=4096)] = ""
     """Source of a small model of the same family that drafts for it."""
+    chat_template: Annotated[str, Field(max_length=4096)] = ""
+    """File with a Jinja template that replaces the model's, on the platform's machine."""
     adapter_of: Annotated[str, Field(max_length=96)] = ""
     """Model for which `source` is a LoRA adapter. Empty: it is a model itself."""
 

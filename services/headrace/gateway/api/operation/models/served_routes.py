@@ -75,7 +75,7 @@ class ServedRoutes:
         if body.adapter_of:
             await self._load_adapter(exchange, body.name, body.adapter_of, body.source)
         else:
-            source = LoadedSource(source=body.source, draft=body.draft)
+            source = LoadedSource(source=body.source, draft=body.draft, chat_template=body.chat_template)
             await self._make(exchange, "loads", body.name, lambda served: served.loading(body.name, source))
         await self._send(exchange, {"name": body.name, "state": "served"})
 
