@@ -94,6 +94,7 @@ class _Planning:
         settings["scheduler_addresses"] = self._called(roster.schedulers)
         settings["cache_addresses"] = self._called(roster.caches)
         settings |= _chosen(keys_file=spec.keys_file, workers_file=own.workers_file, models_file=site.models_file)
+        settings |= {"keys_optional": True} if spec.keys_optional else {}
         settings |= {"aliases": _pairs(spec.aliases)} if spec.aliases else {}
         settings |= {"probe_address": own.probe} if own.probe else {}
         order = {"model_order": ",".join(spec.model_order)} if spec.model_order else {}

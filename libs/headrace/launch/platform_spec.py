@@ -50,6 +50,8 @@ class PlatformSpec:
     config_file: Path | None = None
     keys_file: Path | None = None
     """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
+    keys_optional: bool = False
+    """Whether no key is needed until the file exists."""
     engine: str | None = None
     """Engine of the workers: model, vllm or sim. None leaves it to their settings."""
     model_options: Mapping[str, object] = field(default_factory=dict)

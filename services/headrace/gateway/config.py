@@ -45,6 +45,9 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the caches. While none is available, every request is computed."""
     keys_file: Path | None = None
     """File of API keys, made by `headrace keys`. Unset: no key is needed."""
+    keys_optional: bool = False
+    """Whether nothing is asked for until the file of keys exists. From then on a key is needed, also if the file is
+    removed again."""
     jwt_keys: str = ""
     """Public keys of an identity provider, as the path or the URL of a JSON Web Key Set: its tokens work like API keys.
     Empty: they do not."""
