@@ -5,24 +5,32 @@ import json
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx2
+import psutil
 import pytest
+from tests.e2e.test_adapters import save_adapter
+from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.needed_kernels import needs_kernels
 
+from headrace.demo_model import CHECKPOINT
 from headrace.engine.kernels.library import PATH
+from headrace.supervisor.state import read_platform
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 
 
 pytestmark = pytest.mark.process
+TIMEOUT, COMMAND_SECONDS = 30.0, 120.0
+NORMAL, VOCABULARY_SIZE = 1, 2048
 SOURCES = ("libs", "services", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
 KERNELS = "headrace/engine/kernels/_kernels.so"
 COMPILER = """#!/bin/sh
@@ -135,29 +143,86 @@ def test_the_tag_names_processor_and_glibc(wheel: Path) -> None:
     assert "-py3-none-manylinux_2_" in wheel.name
 
 
+@pytest.fixture(scope="module")
+def settings(environment: Path) -> dict[str, str]:
+    """Variables of a shell in which that environment is active."""
+    path = f"{environment / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PATH": path}
+
+
 @needs_kernels
 @pytest.mark.slow
-def test_it_serves_the_bundled_model_without_torch(environment: Path, tmp_path: Path) -> None:
-    bin_folder = environment / "bin"
-    path = f"{bin_folder}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PATH": path}
-    torch = subprocess.run(
-        [bin_folder / "python", "-c", "import torch"], env=settings, capture_output=True, check=False
-    )
-    assert torch.returncode != 0
-    ports = ["--http-port", "0", "--grpc-port", "0"]
-    command = [str(bin_folder / "headrace"), "up", "--json", *ports, "--state-dir", str(tmp_path)]
-    process = subprocess.Popen(command, env=settings, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+def test_a_newcomer_gets_through_the_first_ten_minutes(
+    environment: Path, settings: dict[str, str], tmp_path: Path
+) -> None:
+    """Start in the background, console, chat, a model of one's own, another name, an adapter, a key, a restart."""
+    torch = [str(environment / "bin" / "python"), "-c", "import torch"]
+    assert subprocess.run(torch, env=settings, capture_output=True, check=False).returncode != 0
+    person = Newcomer(environment / "bin" / "headrace", settings, tmp_path)
+    person.says("up", "--detach", "--http-port", "0", "--grpc-port", "0")
     try:
-        assert process.stdout is not None
-        with process.stdout as lines:
-            ready = next(event for event in map(json.loads, lines) if event["event"] == "ready")
-            body = {"messages": [{"role": "user", "content": "What is continuous batching?"}], "temperature": 0}
-            url = f"{ready['http']}/v1/chat/completions"
-            answer = httpx2.post(url, json=body | {"model": "headrace-demo"}, timeout=30).json()
-            assert "batch" in answer["choices"][0]["message"]["content"].lower()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+        page = httpx2.get(person.http, headers={"accept": "text/html"}, timeout=TIMEOUT)
+        assert "<title>Headrace" in page.text
+        assert "batch" in person.says("chat", "-p", "What is continuous batching?", "--temperature", "0").lower()
+        person.says("models", "load", f"own={own_model(tmp_path)}")
+        completion = {"model": "own", "prompt": [5, 6, 7], "max_tokens": 4, "ignore_eos": True}
+        assert person.asks("/v1/completions", completion)["usage"]["completion_tokens"] == 4
+        person.says("models", "alias", "gpt-4o", "headrace-demo")
+        save_adapter(tmp_path / "lora")
+        person.says("models", "load", f"tuned={tmp_path / 'lora'}", "--adapter-of", "headrace-demo")
+        chat = {"messages": [{"role": "user", "content": "What is TTFT?"}], "max_tokens": 8}
+        assert person.asks("/v1/chat/completions", chat | {"model": "gpt-4o"})["model"] == "headrace-demo"
+        assert person.asks("/v1/chat/completions", chat | {"model": "tuned"})["model"] == "tuned"
+        person.key = json.loads(person.says("keys", "create", "laptop", "--json"))["key"]
+        person.says("restart")
+        assert httpx2.get(f"{person.http}/v1/models", timeout=TIMEOUT).status_code == 401
+        names = {model["id"] for model in person.asks("/v1/models")["data"]}
+        assert names == {"headrace-demo", "own", "tuned", "gpt-4o"}
+        assert "own" in person.says("status")
     finally:
-        process.kill()
-        process.wait(10)
+        person.says("stop")
+    assert not read_leftovers(tmp_path / "state")
+
+
+class Newcomer:
+    """Types commands in an empty folder, and calls the platform as clients do."""
+
+    def __init__(self, command: Path, settings: Mapping[str, str], folder: Path) -> None:
+        self._command = command
+        self._settings = settings
+        self._folder = folder
+        self.key = ""
+
+    @property
+    def http(self) -> str:
+        """URL of the platform that runs."""
+        return str(read_platform(self._folder / "state")["http"])
+
+    def says(self, *arguments: str) -> str:
+        """Returns the output of a command that succeeds."""
+        given = [str(self._command), *arguments, "--state-dir", str(self._folder / "state")]
+        variables = {**self._settings, **({"HEADRACE_API_KEY": self.key} if self.key else {})}
+        done = subprocess.run(
+            given, cwd=self._folder, env=variables, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def asks(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Returns the answer to a request that succeeds."""
+        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        url, method = f"{self.http}{path}", "GET" if body is None else "POST"
+        answer = httpx2.request(method, url, json=body, headers=headers, timeout=TIMEOUT)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def own_model(folder: Path) -> Path:
+    """Makes a GGUF file of the bundled model's weights, with a vocabulary of its own."""
+    vocabulary = [(f"t{index}", NORMAL) for index in range(VOCABULARY_SIZE)]
+    return convert(CHECKPOINT, folder / "own.gguf", vocabulary=vocabulary, end=2)
+
+
+def read_leftovers(state: Path) -> list[psutil.Process]:
+    """Returns processes that were started for a state folder and still run."""
+    return [each for each in psutil.process_iter(["cmdline"]) if str(state) in " ".join(each.info["cmdline"] or ())]

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 import httpx2
 import pytest
 from tests.e2e.command_line import headrace_here
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
 import headrace.cli.commands.worker_drain  # noqa: F401 - takes longer than the streams to come
 
 STREAM_COUNT = 6
-TOKEN_COUNT = 1200
+TOKEN_COUNT, STEP_SECONDS = 800, 0.005
+"""Long enough that the command gets to the worker while the streams still run, also on a busy machine."""
 BEGUN_COUNT = 4 * STREAM_COUNT
 """Events of all streams before a worker is drained."""
 TIMEOUT = 120.0
@@ -22,7 +24,10 @@ TIMEOUT = 120.0
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     folder = tmp_path_factory.mktemp("drained")
-    with running_platform(folder / "state", counts=(*ONE_TOKENIZER, "--replicas", "2")) as running:
+    config = folder / "headrace.toml"
+    config.write_text(hold_back(folder / "failpoints", ("worker-0", "worker-1"), STEP_SECONDS))
+    counts = (*ONE_TOKENIZER, "--replicas", "2")
+    with running_platform(folder / "state", ["--config", str(config)], counts=counts) as running:
         yield running
 
 

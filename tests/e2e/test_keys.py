@@ -162,3 +162,19 @@ def test_nobody_is_let_in_from_other_machines_unless_somebody_said_so(tmp_path: 
     assert headrace(*up).returncode == 1
     elsewhere = [*up[:2], "192.0.2.7", *up[3:], "--without-keys"]
     assert "not an address of this machine" in headrace(*elsewhere).stderr
+
+
+def test_the_first_key_is_needed_at_once(tmp_path: Path) -> None:
+    with running_platform(tmp_path, ["--engine", "sim"]) as platform:
+
+        def ask_without() -> int:
+            return httpx2.post(f"{platform.http}/v1/completions", json=BODY, timeout=20).status_code
+
+        assert ask_without() == 200
+        assert httpx2.get(f"{platform.http}/headrace/keys", timeout=20).status_code == 404
+        first = str(keys(tmp_path, "create", "laptop")["key"])
+        deadline = time.monotonic() + 10
+        while ask_without() != 401:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert ask(platform, first).status_code == 200

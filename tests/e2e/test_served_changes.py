@@ -92,6 +92,33 @@ def test_models_adapters_and_names_come_and_go_under_traffic(platform: RunningPl
     platform.wait_until_idle()
 
 
+def test_a_gateway_changes_what_is_served_too(platform: RunningPlatform) -> None:
+    models = f"{platform.http}/headrace/models"
+    with traffic(platform.http) as answers:
+        loaded = httpx2.post(models, json={"name": SECOND, "source": str(CHECKPOINT)}, timeout=TIMEOUT)
+        assert loaded.json() == {"name": SECOND, "state": "served"}
+        assert ask(platform.http, SECOND).status_code == 200
+        refused = httpx2.post(models, json={"name": "bad", "source": "/nowhere"}, timeout=TIMEOUT)
+        assert (refused.status_code, "/nowhere" in refused.json()["error"]["message"]) == (400, True)
+        assert httpx2.delete(f"{models}/{SECOND}", timeout=TIMEOUT).json() == {"name": SECOND, "state": "unloaded"}
+    assert len(set(answers)) == 1
+    assert ask(platform.http, SECOND).status_code == 404
+
+
+def test_a_model_gets_another_chat_template(platform: RunningPlatform, tmp_path: Path) -> None:
+    template = tmp_path / "template.jinja"
+    template.write_text("{{ messages[-1].content }}")
+    assert change(platform, "load", f"{SECOND}={CHECKPOINT}", "--chat-template", str(template)).returncode == 0
+    usage = [ask(platform.http, name).json()["usage"]["prompt_tokens"] for name in (SECOND, DEMO)]
+    assert usage[0] < usage[1]
+    broken = tmp_path / "broken.jinja"
+    broken.write_text("{% broken")
+    refused = change(platform, "load", f"{SECOND}={CHECKPOINT}", "--chat-template", str(broken))
+    assert (refused.returncode, "does not compile" in refused.stderr) == (1, True)
+    assert {ask(platform.http, name).status_code for name in (DEMO, SECOND)} == {200}
+    assert change(platform, "unload", SECOND).returncode == 0
+
+
 def wait_for(condition: Any) -> None:
     deadline = time.monotonic() + TIMEOUT
     while not condition():
@@ -105,6 +132,7 @@ def wait_for(condition: Any) -> None:
         (("load", "bad={folder}"), "has no 'num_attention_heads'"),
         (("load", "/nowhere"), "/nowhere"),
         (("load", "a b={demo}"), "cannot be the name of a model"),
+        (("load", "new={demo}", "--chat-template", "/nowhere"), "there is no file /nowhere with a chat template"),
         (("load", "tuned={folder}", "--adapter-of", DEMO), "is not the folder of a LoRA adapter"),
         (("load", "tuned={folder}", "--adapter-of", "nothing"), "no model 'nothing' is served"),
         (("unload", DEMO), "it is the only model"),

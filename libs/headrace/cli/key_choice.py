@@ -32,6 +32,8 @@ class KeyChoice:
     path: Path | None = None
     """None: no key is needed."""
     count: int = 0
+    awaited: Path | None = None
+    """File that the first key will be in, which is needed from then on. None: there is one, or no key is wanted."""
 
 
 def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice:
@@ -44,7 +46,8 @@ def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice
         )
     usual = (state_dir / FILE_NAME).expanduser().absolute()
     path = named or (usual if usual.exists() and not reach.without_keys else None)
-    choice = KeyChoice() if path is None else KeyChoice(path, _count(path))
+    awaited = None if reach.without_keys else usual
+    choice = KeyChoice(awaited=awaited) if path is None else KeyChoice(path, _count(path))
     host = reach.host or USUAL_HOST
     if not choice.count and not reach.without_keys and not is_loopback_address(host):
         raise ConfigError(

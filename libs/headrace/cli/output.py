@@ -1,7 +1,10 @@
 """Output of commands: tables for people, JSON for scripts, errors for both."""
 
+import contextlib
 import json
+import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -15,6 +18,17 @@ def print_json(content: Any) -> None:
     """Prints a JSON object on one line of stdout."""
     sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def outliving_readers() -> Iterator[None]:
+    """Opens a block that prints. A reader that leaves, or a terminal that is closed, does not end the program: what it
+    prints from then on goes nowhere."""
+    try:
+        yield
+    except OSError:
+        # The rest of the buffer goes nowhere too; otherwise the interpreter complains at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def warn(message: str) -> None:

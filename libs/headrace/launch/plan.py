@@ -35,10 +35,9 @@ class _Planning:
 
     def processes(self) -> list[ProcessSpec]:
         roster = self.roster
-        models = ",".join(f"{model.name}={model.folder}" for model in self.spec.models)
         return [
             *self._nats(),
-            *(self._service("tokenizer", name, {"models": models}) for name in roster.tokenizers),
+            *(self._service("tokenizer", name, self._texts()) for name in roster.tokenizers),
             *(self._service("scheduler", name, self._scheduling(name)) for name in roster.schedulers),
             *(self._service("cache", name, _chosen(folder=self.site.of(name).folder)) for name in roster.caches),
             *(self._worker(worker) for worker in roster.workers),
@@ -60,6 +59,12 @@ class _Planning:
             ports=(PlannedPort("nats", nats.port), *monitoring),
         )
         return [process]
+
+    def _texts(self) -> dict[str, object]:
+        models = self.spec.models
+        templates = {model.name: str(model.chat_template) for model in models if model.chat_template}
+        chosen = {"chat_templates": _pairs(templates)} if templates else {}
+        return {"models": _pairs({model.name: str(model.folder) for model in models}), **chosen}
 
     def _scheduling(self, name: str) -> dict[str, object]:
         files = _chosen(workers_file=self.site.of(name).workers_file)
@@ -89,6 +94,7 @@ class _Planning:
         settings["scheduler_addresses"] = self._called(roster.schedulers)
         settings["cache_addresses"] = self._called(roster.caches)
         settings |= _chosen(keys_file=spec.keys_file, workers_file=own.workers_file, models_file=site.models_file)
+        settings |= {"keys_optional": True} if spec.keys_optional else {}
         settings |= {"aliases": _pairs(spec.aliases)} if spec.aliases else {}
         settings |= {"probe_address": own.probe} if own.probe else {}
         order = {"model_order": ",".join(spec.model_order)} if spec.model_order else {}

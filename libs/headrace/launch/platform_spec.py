@@ -14,6 +14,8 @@ class ModelSource:
     """A Hugging Face folder, or a GGUF file."""
     draft: Path | None = None
     """The folder of a small model that drafts for it."""
+    chat_template: Path | None = None
+    """File with a Jinja template that replaces the model's. None: the model's own."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Folders of LoRA adapters, each served under its name."""
     first_worker: int | None = None
@@ -48,6 +50,8 @@ class PlatformSpec:
     config_file: Path | None = None
     keys_file: Path | None = None
     """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
+    keys_optional: bool = False
+    """Whether no key is needed until the file exists."""
     engine: str | None = None
     """Engine of the workers: model, vllm or sim. None leaves it to their settings."""
     model_options: Mapping[str, object] = field(default_factory=dict)

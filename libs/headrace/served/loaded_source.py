@@ -12,3 +12,5 @@ class LoadedSource(BaseModel):
     """Folder, GGUF file, hub id, or name from the catalogue."""
     draft: str = ""
     """Source of a model that drafts for it. Empty: the usual one, if any."""
+    chat_template: str = ""
+    """File with a Jinja template that replaces the model's. Empty: the model's own."""

@@ -20,11 +20,13 @@ class ServedModels(BaseModel):
     revision: int = 0
     """Number of changes so far."""
     applied: int = 0
-    """Number of those that the platform has made, or refused."""
+    """Number of changes that the platform has made, or refused."""
     models: Mapping[str, LoadedSource] = {}
     """Models that were loaded, by name."""
     adapters: Mapping[str, LoadedAdapter] = {}
     """Adapters that were loaded, by name."""
+    former: Mapping[str, LoadedSource | LoadedAdapter] = {}
+    """Sources that models and adapters had before their last change, for a change that fails."""
     leaving: frozenset[str] = frozenset()
     """Names of models and adapters that are to be unloaded, and are served until the platform agrees."""
     unloaded: frozenset[str] = frozenset()
@@ -36,15 +38,11 @@ class ServedModels(BaseModel):
 
     def loading(self, name: str, model: LoadedSource) -> "ServedModels":
         """Returns what is served once a model is loaded."""
-        refused = _without(self.refused, name)
-        return self._changed(models={**self.models, name: model}, unloaded=self.unloaded - {name}, refused=refused)
+        return self._changed(models={**self.models, name: model}, **self._fresh(name, self.models.get(name)))
 
     def adapting(self, name: str, adapter: LoadedAdapter) -> "ServedModels":
         """Returns what is served once an adapter is loaded."""
-        refused = _without(self.refused, name)
-        return self._changed(
-            adapters={**self.adapters, name: adapter}, unloaded=self.unloaded - {name}, refused=refused
-        )
+        return self._changed(adapters={**self.adapters, name: adapter}, **self._fresh(name, self.adapters.get(name)))
 
     def unloading(self, name: str) -> "ServedModels":
         """Returns the same, with the wish to unload a model or an adapter."""
@@ -84,11 +82,22 @@ class ServedModels(BaseModel):
 
     def refusing(self, name: str, reason: str) -> "ServedModels":
         """Returns what is served where a model or an adapter could not be loaded, or not be unloaded."""
-        models, adapters = self.models, self.adapters
+        models, adapters = dict(self.models), dict(self.adapters)
         if name not in self.leaving:
-            models, adapters = _without(models, name), _without(adapters, name)
+            models.pop(name, None)
+            adapters.pop(name, None)
+            match self.former.get(name):
+                case LoadedSource() as model:
+                    models[name] = model
+                case LoadedAdapter() as adapter:
+                    adapters[name] = adapter
         refused, leaving = {**self.refused, name: reason}, self.leaving - {name}
         return self.model_copy(update={"models": models, "adapters": adapters, "refused": refused, "leaving": leaving})
+
+    def _fresh(self, name: str, former: LoadedSource | LoadedAdapter | None) -> dict[str, object]:
+        """Returns what a name begins with that is loaded."""
+        kept = _without(self.former, name) | ({} if former is None else {name: former})
+        return {"unloaded": self.unloaded - {name}, "refused": _without(self.refused, name), "former": kept}
 
     def _changed(self, **fields: object) -> "ServedModels":
         return self.model_copy(update={**fields, "revision": self.revision + 1})

@@ -23,9 +23,15 @@ DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
 
 
-def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequence[str] = ()) -> list[ModelSource]:
+def resolve(
+    models: Sequence[str],
+    drafts: Sequence[str] = (),
+    adapters: Sequence[str] = (),
+    chat_templates: Sequence[str] = (),
+) -> list[ModelSource]:
     """Finds every model; none given means the bundled one. `drafts` are NAME=SOURCE, or SOURCE if there is one model;
-    `adapters` are MODEL:NAME=SOURCE, or NAME=SOURCE if there is one model.
+    `adapters` are MODEL:NAME=SOURCE, or NAME=SOURCE if there is one model; `chat_templates` are NAME=FILE, or FILE if
+    there is one model.
 
     Raises ConfigError.
     """
@@ -36,10 +42,12 @@ def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequenc
     chosen = dict(_resolve_draft(draft, names) for draft in drafts)
     found = [_resolve_adapter(adapter, names) for adapter in adapters]
     _check_adapter_names([name for _, name, _ in found], names)
+    templates = dict(_resolve_template(template, names) for template in chat_templates)
     return [
         replace(
             source,
             draft=chosen.get(source.name, source.draft),
+            chat_template=templates.get(source.name),
             adapters={name: folder for model, name, folder in found if model == source.name},
         )
         for source in sources
@@ -48,14 +56,29 @@ def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequenc
 
 def _resolve_draft(draft: str, names: Sequence[str]) -> tuple[str, Path]:
     """The model that a draft model is for, and its folder."""
-    name, separator, source = draft.partition("=")
-    if not separator:
-        name, source = names[0], draft
-        if len(names) > 1:
-            raise ConfigError(f"--draft {draft} does not say for which model: write NAME={draft}", param="draft")
-    if name not in names:
-        raise ConfigError(f"--draft is for {name!r}, but the models are: {', '.join(names)}", param="draft")
+    name, source = _of_model("draft", draft, names)
     return name, _find(source)
+
+
+def _resolve_template(given: str, names: Sequence[str]) -> tuple[str, Path]:
+    """The model that a chat template is for, and the template's file."""
+    name, source = _of_model("chat-template", given, names)
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"there is no file {source} with a chat template", param="chat-template")
+    return name, path.resolve()
+
+
+def _of_model(flag: str, given: str, names: Sequence[str]) -> tuple[str, str]:
+    """Splits NAME=SOURCE, in which the name may be left out where there is one model. Raises ConfigError."""
+    name, separator, source = given.partition("=")
+    if not separator:
+        name, source = names[0], given
+        if len(names) > 1:
+            raise ConfigError(f"--{flag} {given} does not say for which model: write NAME={given}", param=flag)
+    if name not in names:
+        raise ConfigError(f"--{flag} is for {name!r}, but the models are: {', '.join(names)}", param=flag)
+    return name, source
 
 
 def _resolve_adapter(adapter: str, models: Sequence[str]) -> tuple[str, str, Path]:

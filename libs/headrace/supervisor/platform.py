@@ -206,7 +206,9 @@ class Platform:
             await cancel_and_wait([self._rotation])
         # Before the gateways end.
         self._site.refuse_clients()
-        for names in stop_order(self._planned):
+        planned = {each.name for each in self._planned}
+        # A change of what is served may be cut off by the stop.
+        for names in [[name for name in self._processes if name not in planned], *stop_order(self._planned)]:
             await asyncio.gather(*(self._processes[name].stop() for name in names if name in self._processes))
         for channel in self._channels:
             await channel.close()

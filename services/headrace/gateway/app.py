@@ -30,6 +30,7 @@ from headrace.gateway.api.openai.routes.responses import ResponseRoutes
 from headrace.gateway.api.openai.routes.streams import StreamRoutes
 from headrace.gateway.api.openai.routes.text import TextRoutes
 from headrace.gateway.api.openapi.document_routes import DocumentRoutes
+from headrace.gateway.api.operation.models.served_routes import ServedRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.requests import RequestRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
@@ -137,6 +138,7 @@ async def open_app(
             *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
             WorkerRoutes(settings, fleet),
+            ServedRoutes(settings, fleet),
             FleetRoutes(FleetReport(settings, fleet, health, metrics), history, requests),
         ]
         uploads = UploadBudget(settings.max_upload_bytes)

@@ -45,6 +45,9 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the caches. While none is available, every request is computed."""
     keys_file: Path | None = None
     """File of API keys, made by `headrace keys`. Unset: no key is needed."""
+    keys_optional: bool = False
+    """Whether nothing is asked for until the file of keys exists. From then on a key is needed, also if the file is
+    removed again."""
     jwt_keys: str = ""
     """Public keys of an identity provider, as the path or the URL of a JSON Web Key Set: its tokens work like API keys.
     Empty: they do not."""
@@ -86,7 +89,7 @@ class GatewaySettings(ServiceSettings):
     """Models in the order in which /v1/models lists them: headrace up gives that of its command line. Others follow by
     their names."""
     aliases: NamesByName = Field(default_factory=dict)
-    """ALIAS=MODEL: further names of models, such as those that clients of other platforms are written for. Answers name
+    """ALIAS=MODEL: further names of models, such as names that clients of other platforms have built in. Answers name
     the model."""
     models_file: Path | None = None
     """File of what was loaded, unloaded and named while the platform ran: see headrace models. Read when it changes."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from headrace.errors import HeadraceError, InvalidRequest, NotEnabled, NotFound, RequestCancelled
+from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import message_of, row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
@@ -26,8 +26,6 @@ from headrace.telemetry.large_garbage import collect_soon
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 BAD_REQUEST = 400
-_LOADED_AT_START = frozenset({"/v1/load_lora_adapter", "/v1/unload_lora_adapter"})
-"""Paths at which vLLM loads and unloads adapters."""
 _WITHOUT_VERSION = (
     "chat/completions",
     "completions",
@@ -122,8 +120,6 @@ class Routes:
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         exchange.record.tenant = exchange.caller.tenant.name
         if endpoint is None:
-            if path in _LOADED_AT_START:
-                raise NotEnabled("adapters are loaded when a worker starts: headrace up MODEL --lora NAME=FOLDER")
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         exchange.describe_error = endpoint.describe_error
         handler = endpoint.methods.get("GET" if method == "HEAD" else method)

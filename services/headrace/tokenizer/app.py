@@ -8,7 +8,8 @@ from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
-from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.text.text_model import text_model
+from headrace.tokenizer.text.text_source import TextSource
 from headrace.v1 import tokenizer_pb2_grpc
 
 
@@ -17,8 +18,9 @@ async def open_app(
     settings: TokenizerSettings, open_bus: OpenBus = open_nats, make_pool: type[TextPool] = TextPool
 ) -> AsyncIterator[Service]:
     """Loads the tokenizers and yields the service."""
-    models = {name: TextModel(name, folder) for name, folder in settings.models.items()}
-    pool = make_pool(settings.models, settings.pool_size, settings.template_seconds, settings.job_seconds)
+    sources = {name: TextSource(path, settings.chat_templates.get(name)) for name, path in settings.models.items()}
+    models = {name: text_model(name, source) for name, source in sources.items()}
+    pool = make_pool(sources, settings.pool_size, settings.template_seconds, settings.job_seconds)
     servicer = TokenizerServicer(models, pool, settings.inline_characters)
     bus = open_bus(settings)
     background = Background()

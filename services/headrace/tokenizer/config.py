@@ -13,6 +13,8 @@ class TokenizerSettings(ServiceSettings):
     """Unique name of this process."""
     models: PathsByName = Field(min_length=1)
     """Models to encode for, as NAME=FOLDER, separated by commas."""
+    chat_templates: PathsByName = Field(default={})
+    """Files with Jinja templates that replace those of models, as NAME=FILE, separated by commas."""
     pool_size: int = Field(default=2, ge=1)
     """Maximum number of processes that render conversations and work on long texts. Each holds all models."""
     template_seconds: float = Field(default=2.0, gt=0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.access.key_file import KeyFile
+from headrace.access.key_file import FILE_NAME, KeyFile
 from headrace.cli.duration import parse_duration
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.errors import ConfigError, InvalidRequest
@@ -20,7 +20,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_keys_only_this_machine_comes_in(tmp_path: Path) -> None:
-    assert choose_keys(Reach(), tmp_path, None) == KeyChoice()
+    assert choose_keys(Reach(), tmp_path, None) == KeyChoice(awaited=tmp_path / FILE_NAME)
     with pytest.raises(ConfigError, match=r"headrace keys create.*--without-keys"):
         choose_keys(OUTSIDE, tmp_path, None)
     assert choose_keys(Reach("0.0.0.0", without_keys=True), tmp_path, None) == KeyChoice()

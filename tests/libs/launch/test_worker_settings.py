@@ -32,7 +32,7 @@ def test_a_worker_of_its_own_is_told_one() -> None:
 
 
 def test_a_worker_is_told_its_draft_and_its_adapters() -> None:
-    model = ModelSource("a", Path("/x"), Path("/draft"), {"l": Path("/l"), "k": Path("/k")})
+    model = ModelSource("a", Path("/x"), Path("/draft"), adapters={"l": Path("/l"), "k": Path("/k")})
     settings = settings_of("worker-0", PlatformSpec([model]))
     assert (settings.draft_folder, settings.adapters) == (Path("/draft"), {"l": Path("/l"), "k": Path("/k")})
 

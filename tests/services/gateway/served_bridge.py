@@ -19,7 +19,7 @@ from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.model_facts import ModelFacts
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.job.job import Job, Options

@@ -17,7 +17,7 @@ from headrace.gateway.api.openai.routes.models import ModelRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.model_facts import ModelFacts
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 
@@ -60,11 +60,6 @@ async def test_a_timeout_that_is_no_number_is_the_clients_mistake(given: bytes) 
     response = await send("POST", "/v1/completions", json={"model": "org/name", "prompt": "x"}, headers=headers)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "x-headrace-timeout-ms"
-
-
-async def test_what_vllm_loads_at_run_time_is_refused_by_name() -> None:
-    refused = await send("POST", "/v1/load_lora_adapter", json={"lora_name": "a", "lora_path": "/a"})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (501, "not_enabled")
 
 
 async def test_without_a_folder_files_and_batches_say_what_to_set() -> None:

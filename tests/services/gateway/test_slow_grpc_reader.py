@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from headrace.gateway.api.grpc.inference_servicer import InferenceServicer
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server

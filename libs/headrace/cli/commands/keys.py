@@ -88,8 +88,8 @@ def create(
     _show_secret(key, record, json)
     if is_first:
         error_console.print(
-            f"[dim]This is the first key of {key_file.path}. A platform that runs already asks for keys once it has "
-            "been restarted: headrace restart.[/]",
+            f"[dim]This is the first key of {key_file.path}. A platform of this state folder asks for keys from "
+            "now on, also if it runs already.[/]",
             soft_wrap=True,
         )
 

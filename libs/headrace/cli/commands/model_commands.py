@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from headrace.catalogue.catalogue import known_models
-from headrace.cli.commands.platform.served_changes import alias, load, unload
+from headrace.cli.commands.platform.loading_commands import alias, load, unload
 from headrace.cli.output import console, error_console, print_json
 from headrace.cli.terminal.model_table import catalogue_table, legend_line, local_table, parameter_count
 from headrace.supervisor.files.model_folder import find_model, list_models, remove_model

@@ -1,4 +1,4 @@
-"""Sources of the models that a platform serves: those that it was started with, and what changed since."""
+"""Sources of the models that a platform serves: as it was started, and as it was changed since."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,8 @@ class ServedSources:
 
 
 def _resolved(name: str, model: LoadedSource) -> ModelSource:
-    return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [])[0]
+    template = [model.chat_template] if model.chat_template else []
+    return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [], chat_templates=template)[0]
 
 
 def _adapters_of(model: str, adapters: Mapping[str, LoadedAdapter]) -> dict[str, Path]:

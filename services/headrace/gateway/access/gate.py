@@ -24,10 +24,15 @@ class Gate:
         tokens: TokenVerifier | None = None,
     ) -> None:
         """Without `keys` and `tokens`, neither is needed."""
-        self._keys = keys
+        self._ring = keys
         self._tokens = tokens
         self._bookkeeper = bookkeeper or Bookkeeper()
         self._anyone = Caller(bookkeeper=self._bookkeeper)
+
+    @property
+    def _keys(self) -> KeyRing | None:
+        """Keys, once there are any."""
+        return None if self._ring is None or self._ring.awaits_first else self._ring
 
     def caller(self, authorization: str | None, api_key: str | None) -> Caller:
         """Returns who sends a request with these headers. Raises Unauthenticated."""
@@ -61,7 +66,7 @@ class Gate:
 
     async def watch(self) -> None:
         """Follows the file of keys, and renews what limits hold, until cancelled."""
-        following = [each.watch() for each in (self._keys, self._tokens) if each is not None]
+        following = [each.watch() for each in (self._ring, self._tokens) if each is not None]
         await asyncio.gather(self._bookkeeper.watch(), *following)
 
     async def close(self) -> None:
@@ -80,7 +85,8 @@ OPEN_GATE = Gate()
 
 def open_gate(settings: GatewaySettings, limiter: Limiter) -> Gate:
     """Makes the gate that the settings describe. Raises ConfigError for files that cannot be used."""
-    keys = None if settings.keys_file is None else KeyRing(settings.keys_file)
+    optional = settings.keys_optional
+    keys = None if settings.keys_file is None else KeyRing(settings.keys_file, is_optional=optional)
     book = None if settings.usage_folder is None else UsageBook(settings.usage_folder, settings.service_id)
     tokens = TokenVerifier(settings, Jwks(settings.jwt_keys)) if settings.jwt_keys else None
     return Gate(keys, Bookkeeper(limiter, book), tokens)

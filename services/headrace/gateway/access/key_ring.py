@@ -24,11 +24,13 @@ _log = logging.getLogger(__name__)
 class KeyRing:
     """Finds the key of a request."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads the file of keys. Raises ConfigError."""
+    def __init__(self, path: Path, *, is_optional: bool = False) -> None:
+        """Reads the file of keys. `is_optional`: it may not exist yet. Raises ConfigError."""
         self._file = KeyFile(path)
         self._stamp = FileStamp.of(self._file.path)
-        self._records: Mapping[str, KeyRecord] = self._file.read()
+        self.awaits_first = is_optional and self._stamp is None
+        """Whether there never was a file of keys, so that no key is needed."""
+        self._records: Mapping[str, KeyRecord] = {} if self.awaits_first else self._file.read()
         self._fault = ""
 
     def __contains__(self, key_id: str) -> bool:
@@ -88,7 +90,7 @@ class KeyRing:
             self._fault = error.message
             _log.error("the keys stay as they were", extra={"error": error.message})
             return
-        self._fault = ""
+        self._fault, self.awaits_first = "", False
         _log.info("read the file of keys", extra={"keys": self.report()})
 
 

@@ -35,24 +35,28 @@ class KeyRoutes:
             f"{PATH}/{{id}}": {"DELETE": self.revoke_key},
         }
 
-    @property
-    def _file(self) -> KeyFile:
+    def _file(self, exchange: HttpExchange) -> KeyFile:
         if self._path is None:
             raise NotFound(
                 "this gateway asks for no keys: make one with headrace keys create ADMIN --scope admin, and start "
                 "the platform again"
             )
+        if exchange.caller.key is None:
+            raise NotFound(
+                "there are no keys yet: make the first one with headrace keys create ADMIN --scope admin. It is needed "
+                "at once"
+            )
         return KeyFile(self._path)
 
     async def list_keys(self, exchange: HttpExchange) -> None:
         """Answers with every key but for its secret, the oldest first."""
-        records = await asyncio.to_thread(self._file.read)
+        records = await asyncio.to_thread(self._file(exchange).read)
         listed = [record.described() for record in sorted(records.values(), key=lambda record: record.created)]
         await _send_secretly(exchange, {"object": "list", "data": listed})
 
     async def create_key(self, exchange: HttpExchange) -> None:
         """Makes a key and answers with it: it is shown this once, and only its digest is stored."""
-        file = self._file
+        file = self._file(exchange)
         body = parse_key_body(await exchange.read_body())
         key, record = await asyncio.to_thread(_create, file, body)
         _log.info("made a key", extra={"key": record.id, "by": _name_of(exchange)})
@@ -60,7 +64,7 @@ class KeyRoutes:
 
     async def revoke_key(self, exchange: HttpExchange) -> None:
         """Ends a key for good. Gateways know within a second."""
-        record = await asyncio.to_thread(self._file.revoke, exchange.path.removeprefix(f"{PATH}/"))
+        record = await asyncio.to_thread(self._file(exchange).revoke, exchange.path.removeprefix(f"{PATH}/"))
         _log.info("revoked a key", extra={"key": record.id, "by": _name_of(exchange)})
         await _send_secretly(exchange, record.described())
 

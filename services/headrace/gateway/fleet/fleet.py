@@ -13,7 +13,7 @@ from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.rpc.member_address import split
 from headrace.service_clients.worker import WorkerClient

@@ -14,7 +14,7 @@ from headrace.settings.web.web_names import EVERY, host_name, is_loopback, is_sa
 
 PREFLIGHT_SECONDS = 600
 """Seconds for which a browser may cache the result of a preflight."""
-_METHODS = "GET, HEAD, POST, DELETE"
+_METHODS = "GET, HEAD, POST, PUT, DELETE"
 _FIELD_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,4096}")
 _JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)
 

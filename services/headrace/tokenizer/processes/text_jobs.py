@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from headrace.domain.conversation import Conversation
@@ -16,7 +15,8 @@ from headrace.domain.encoded import Encoded
 from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
-from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.text.text_model import TextModel, text_model
+from headrace.tokenizer.text.text_source import TextSource
 
 _PR_SET_PDEATHSIG = 1
 RENDERING_BYTES = 256 * 1024 * 1024
@@ -24,10 +24,10 @@ RENDERING_BYTES = 256 * 1024 * 1024
 _models: dict[str, TextModel] = {}
 
 
-def serve(connection: "Connection[Any, bytes]", folders: Mapping[str, Path], parent: int) -> None:
+def serve(connection: "Connection[Any, bytes]", sources: Mapping[str, TextSource], parent: int) -> None:
     """Does the jobs that come as pickled pairs of a function and its arguments, until the other side closes. Writes for
     each the size of its answer and the answer: whether it failed, and its result or error."""
-    prepare(folders, parent)
+    prepare(sources, parent)
     with contextlib.suppress(EOFError, OSError):
         while True:
             job, args = pickle.loads(connection.recv_bytes())  # noqa: S301 - it comes from the service itself
@@ -42,14 +42,14 @@ def serve(connection: "Connection[Any, bytes]", folders: Mapping[str, Path], par
             connection.send_bytes(content)
 
 
-def prepare(folders: Mapping[str, Path], parent: int) -> None:
+def prepare(sources: Mapping[str, TextSource], parent: int) -> None:
     """Loads the tokenizers, and ties this process's life to the service: a killed service leaves no orphan."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-    _models.update({name: TextModel(name, folder) for name, folder in folders.items()})
+    _models.update({name: text_model(name, source) for name, source in sources.items()})
 
 
 def encode(wanted: ToEncode, seconds: float) -> Encoded:

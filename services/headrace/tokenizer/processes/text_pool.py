@@ -3,7 +3,6 @@ ended."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from headrace.domain.encoded import Encoded
@@ -11,6 +10,7 @@ from headrace.domain.to_encode import ToEncode
 from headrace.errors import Overloaded
 from headrace.tokenizer.processes import text_jobs
 from headrace.tokenizer.processes.text_process import TextProcess
+from headrace.tokenizer.text.text_source import TextSource
 
 MAX_WAITING_JOBS = 1024
 MAX_WAITING_CHARACTERS = 64 * 1024 * 1024
@@ -24,17 +24,19 @@ class TextPool:
     """Hands each job to an idle process. Cancelling a call does not stop a job that runs already: it ends when it is
     done or at its time limit."""
 
-    def __init__(self, folders: Mapping[str, Path], size: int, template_seconds: float, job_seconds: float) -> None:
+    def __init__(
+        self, sources: Mapping[str, TextSource], size: int, template_seconds: float, job_seconds: float
+    ) -> None:
         """`template_seconds`: processor time for one rendering; `job_seconds`: time for any one job."""
         self._template_seconds = template_seconds
-        self._processes = [TextProcess(folders, job_seconds) for _ in range(size)]
+        self._processes = [TextProcess(sources, job_seconds) for _ in range(size)]
         # Last in, first out, so that a process that is never needed is never started.
         self._idle: asyncio.LifoQueue[TextProcess] = asyncio.LifoQueue()
         for process in reversed(self._processes):
             self._idle.put_nowait(process)
         # One model whose jobs take long leaves a process to the others.
-        share = size if len(folders) == 1 else max(1, size - 1)
-        self._shares = {name: asyncio.Semaphore(share) for name in folders}
+        share = size if len(sources) == 1 else max(1, size - 1)
+        self._shares = {name: asyncio.Semaphore(share) for name in sources}
         self._waiting_jobs = 0
         self._waiting_characters = 0
         self._running: set[asyncio.Task[object]] = set()

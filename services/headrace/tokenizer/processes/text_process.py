@@ -7,11 +7,11 @@ import pickle
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes import text_jobs
+from headrace.tokenizer.text.text_source import TextSource
 
 SMALL_BYTES = 32 * 1024
 """Messages up to this size fit in the pipe, so that writing and reading them takes no waiting. Others get a thread."""
@@ -23,8 +23,8 @@ T = TypeVar("T")
 class TextProcess:
     """Process that starts with its first job. Takes one job at a time."""
 
-    def __init__(self, folders: Mapping[str, Path], job_seconds: float) -> None:
-        self._folders = dict(folders)
+    def __init__(self, sources: Mapping[str, TextSource], job_seconds: float) -> None:
+        self._sources = dict(sources)
         self._job_seconds = job_seconds
         self._connection: Connection[bytes, Any] | None = None
         self.process: BaseProcess | None = None
@@ -59,7 +59,7 @@ class TextProcess:
         if self._connection is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
-            arguments = (theirs, self._folders, os.getpid())
+            arguments = (theirs, self._sources, os.getpid())
             self.process = context.Process(target=text_jobs.serve, args=arguments, daemon=True)
             self.process.start()
             theirs.close()

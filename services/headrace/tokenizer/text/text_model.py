@@ -16,6 +16,7 @@ from headrace.tokenizer.text.known_patterns import has_known_patterns
 from headrace.tokenizer.text.longest_piece import longest_piece
 from headrace.tokenizer.text.pieces import Pieces, pieces_of
 from headrace.tokenizer.text.template_facts import TemplateFacts
+from headrace.tokenizer.text.text_source import TextSource
 
 MAX_CHARACTERS = 1000
 KINDS = ("default", "tool_use")
@@ -25,8 +26,9 @@ KINDS = ("default", "tool_use")
 class TextModel:
     """Encodes and decodes for one model. Safe to share between threads."""
 
-    def __init__(self, name: str, source: Path) -> None:
-        """`source` is a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint or Unsupported."""
+    def __init__(self, name: str, source: Path, chat_template: str | None = None) -> None:
+        """`source`: a Hugging Face folder or a GGUF file; `chat_template`: Jinja text that replaces its templates.
+        Raises InvalidCheckpoint or Unsupported."""
         self.name = name
         if source.suffix == ".gguf":
             text = GgufText(source)
@@ -37,6 +39,8 @@ class TextModel:
             self._tokenizer = read_tokenizer(source)
             sources, special = template_sources(source), special_tokens(source)
             self.eos_token_ids = end_token_ids(source)
+        if chat_template is not None:
+            sources = {KINDS[0]: chat_template}
         templates = {name: ChatTemplate(text, special) for name, text in sources.items() if name in KINDS}
         self._template, self._tool_template = (templates.get(kind) for kind in KINDS)
         self._tokenizer.no_truncation()
@@ -111,3 +115,8 @@ class TextModel:
     @cached_property
     def vocabulary_size(self) -> int:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def text_model(name: str, source: TextSource) -> TextModel:
+    """Reads the text side of a model. Raises InvalidCheckpoint or Unsupported."""
+    return TextModel(name, source.path, source.read_template())

@@ -24,7 +24,7 @@ from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.model_facts import ModelFacts
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes

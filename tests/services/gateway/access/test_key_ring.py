@@ -36,6 +36,21 @@ def test_without_keys_everyone_is_the_same_tenant() -> None:
     assert Gate().caller("Bearer whatever", "other").tenant is PUBLIC
 
 
+def test_the_first_key_is_needed_at_once_and_for_good(keys: KeyFile) -> None:
+    ring = KeyRing(keys.path, is_optional=True)
+    gate = Gate(ring)
+    assert gate.caller(None, None).tenant is PUBLIC
+    key, _ = keys.create("first")
+    ring.refresh()
+    assert gate.caller(None, key.text).tenant.name == "first"
+    keys.path.unlink()
+    ring.refresh()
+    with pytest.raises(Unauthenticated):
+        gate.caller(None, None)
+    with pytest.raises(ConfigError):
+        KeyRing(keys.path)
+
+
 def test_each_refusal_says_its_cause(keys: KeyFile) -> None:
     good, _ = keys.create("good")
     gone, _ = keys.create("gone")

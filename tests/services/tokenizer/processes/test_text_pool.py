@@ -21,6 +21,7 @@ from headrace.tokenizer.processes import text_pool
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.text.text_source import TextSource
 from headrace.v1 import tokenizer_pb2 as pb
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ def folder_with(tmp_path: Path, template: str) -> Path:
 
 @contextlib.asynccontextmanager
 async def pool_of(folder: Path = CHECKPOINT, size: int = 1, **limits: Any) -> AsyncIterator[TextPool]:
-    pool = TextPool({"m": folder}, size, **({"template_seconds": 0.3, "job_seconds": PATIENCE} | limits))
+    pool = TextPool({"m": TextSource(folder)}, size, **({"template_seconds": 0.3, "job_seconds": PATIENCE} | limits))
     try:
         yield pool
     finally:
@@ -219,7 +220,8 @@ async def test_an_expression_that_runs_away_ends_as_an_error_of_the_request(tmp_
 @pytest.mark.process
 async def test_a_model_whose_texts_take_long_leaves_a_process_to_others(tmp_path: Path) -> None:
     slow = folder_with(tmp_path, SLOW_WORD)
-    pool = TextPool({"slow": slow, "m": CHECKPOINT}, 2, template_seconds=PATIENCE, job_seconds=PATIENCE)
+    sources = {"slow": TextSource(slow), "m": TextSource(CHECKPOINT)}
+    pool = TextPool(sources, 2, template_seconds=PATIENCE, job_seconds=PATIENCE)
     try:
         waiting = [asyncio.create_task(pool.encode(ConversationToEncode("slow", SLOW))) for _ in range(4)]
         async with asyncio.timeout(PATIENCE / 2):

@@ -1,11 +1,9 @@
 """View of a platform for programs."""
 
-import os
-import sys
 from typing import Any
 
 from headrace.cli.key_choice import KeyChoice
-from headrace.cli.output import print_json
+from headrace.cli.output import outliving_readers, print_json
 from headrace.supervisor.platform import Platform
 
 
@@ -40,8 +38,5 @@ class JsonView:
 
     @staticmethod
     def _tell(event: dict[str, Any]) -> None:
-        try:
+        with outliving_readers():
             print_json(event)
-        except BrokenPipeError:
-            # The rest of the buffer goes nowhere too; otherwise the interpreter complains at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

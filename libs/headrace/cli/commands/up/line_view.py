@@ -1,10 +1,11 @@
 """View of a platform where no person watches: in the log of systemd or of a container."""
 
+import sys
 import time
 
 from headrace.cli.commands.up.live_view import GIVEN_UP, STOPPING
 from headrace.cli.commands.up.ready_page import ReadyPage
-from headrace.cli.output import console
+from headrace.cli.output import console, outliving_readers
 from headrace.supervisor.platform import Platform
 
 PROGRESS_SECONDS = 10.0
@@ -19,6 +20,7 @@ class LineView:
         self._states: dict[str, str] = {}
         self._progressed: dict[str, float] = {}
         self._was_ready = False
+        self._is_stopping = False
         self._since = time.monotonic()
 
     def __enter__(self) -> None:
@@ -27,6 +29,9 @@ class LineView:
     def __exit__(self, *_: object) -> None: ...
 
     def on_change(self, platform: Platform) -> None:
+        if self._is_stopping:
+            # What becomes ready now ends at once.
+            return
         for process in platform.processes:
             name, state = process.spec.name, process.state
             if self._states.get(name) != state:
@@ -41,10 +46,13 @@ class LineView:
         self._page.print(platform.describe(), platform.models, in_background=False)
 
     def on_stopping(self) -> None:
+        self._is_stopping = True
         console.print(STOPPING if self._was_ready else GIVEN_UP)
 
     def _say(self, text: str) -> None:
-        console.print(f"{time.monotonic() - self._since:6.1f} s  {text}", soft_wrap=True, markup=False)
+        with outliving_readers():
+            sys.stdout.write(f"{time.monotonic() - self._since:6.1f} s  {text}\n")
+            sys.stdout.flush()
 
     def _is_due(self, name: str) -> bool:
         now = time.monotonic()

@@ -13,7 +13,7 @@ from headrace.cli.reach.gateway_setting import gateway_path
 from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
 from headrace.launch.platform_spec import PlatformSpec
-from headrace.supervisor.model_source import resolve
+from headrace.supervisor.model_source import name_of, resolve
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import MAX_PORT
 from headrace.supervisor.state import DEFAULT_FOLDER
@@ -30,6 +30,20 @@ class ModelParts:
     lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A LoRA adapter as PEFT saves it, served as a separate model: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""
+    chat_template: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A file with a Jinja template that replaces the model's: FILE, or NAME=FILE if there are several models."""
+    alias: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A further name of a model, ALIAS=MODEL, such as gpt-4o=headrace-demo for programs that have names built in."""
+
+    def aliases(self, models: Sequence[str]) -> dict[str, str]:
+        """Returns models by their further names. Raises ConfigError."""
+        found = {}
+        for pair in self.alias:
+            name, _, model = pair.partition("=")
+            if model not in models:
+                raise ConfigError(f"--alias {pair} must be ALIAS=MODEL; models: {', '.join(models)}", param="alias")
+            found[name_of(name)] = model
+        return found
 
 
 @Parameter(name="*")
@@ -180,16 +194,18 @@ class PlatformFlags:
         )
 
     def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
-        sources = resolve(models, self.parts.draft, self.parts.lora)
+        sources = resolve(models, self.parts.draft, self.parts.lora, self.parts.chat_template)
         names = [source.name for source in sources]
         return PlatformSpec(
             sources,
             **self.shared.options(names),
             **asdict(self.workers),
             **asdict(self.several),
+            aliases=self.parts.aliases([*names, *(adapter for source in sources for adapter in source.adapters)]),
             model_order=names,
             config_file=self.config.absolute() if self.config else None,
-            keys_file=keys.path,
+            keys_file=keys.path or keys.awaited,
+            keys_optional=keys.path is None and keys.awaited is not None,
             engine=self.engine,
             model_options=given(self.run),
             service_options=_said(log_level=self.log_level, otlp_endpoint=self.otlp_endpoint),

@@ -117,10 +117,12 @@ async def _run(
         await cancel_and_wait([changing])
     finally:
         log.say("stopping")
-        # A terminal that has been closed takes no text.
-        with contextlib.suppress(OSError):
-            view.on_stopping()
-        await platform.stop()
+        try:
+            # A terminal that has been closed takes no text.
+            with contextlib.suppress(OSError):
+                view.on_stopping()
+        finally:
+            await platform.stop()
 
 
 def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:

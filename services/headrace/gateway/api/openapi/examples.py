@@ -24,10 +24,19 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     },
     "POST /tokenize": {"model": MODEL, "prompt": "Text becomes tokens."},
     "POST /detokenize": {"model": MODEL, "tokens": [10, 11, 12]},
+    "POST /headrace/models": {"name": "small", "source": "/models/small"},
+    "PUT /headrace/aliases/{name}": {"model": MODEL},
+    "POST /v1/load_lora_adapter": {"lora_name": "polite", "lora_path": "/models/polite"},
+    "POST /v1/unload_lora_adapter": {"lora_name": "polite"},
     "POST /headrace/workers/{id}/drain": {"patience_seconds": 60, "force": False},
     "POST /headrace/keys": {"name": "alice", "scopes": ["generate", "embed"]},
 }
-_UNTRIED = frozenset({"POST /headrace/workers/{id}/drain", "POST /headrace/keys", "POST /v1/files", "GET /metrics"})
+_UNTRIED = frozenset(
+    {
+        *("POST /headrace/workers/{id}/drain", "POST /headrace/keys", "POST /headrace/models", "POST /v1/files"),
+        *("POST /v1/load_lora_adapter", "POST /v1/unload_lora_adapter", "GET /metrics"),
+    }
+)
 """Operations that change the platform, show a secret, take a file, or answer too much for a page."""
 
 

@@ -17,6 +17,7 @@ from headrace.gateway.api.openapi import answers
 from headrace.gateway.api.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
 from headrace.gateway.api.openapi.operation import Operation
 from headrace.gateway.api.operation.drain_body import DrainBody
+from headrace.gateway.api.operation.models.bodies import AdapterBody, AdapterNameBody, AliasBody, LoadBody
 from headrace.gateway.console.key_body import KeyBody
 
 _RESPONSE_ID = {"type": "string", "pattern": "^resp_[0-9a-f]{32}$"}
@@ -143,6 +144,27 @@ OPERATIONS: dict[str, Operation] = {
         "Takes a worker away: its requests move to others, and it ends",
         record({"id": TEXT, "state": constant("draining"), "sessions": COUNT}),
         DrainBody,
+    ),
+    "GET /headrace/models": Operation(
+        "Lists what is served, and what is being loaded and unloaded", record({"models": {"type": "array"}})
+    ),
+    "POST /headrace/models": Operation(
+        "Serves one more model, or an adapter", record({"name": TEXT, "state": constant("served")}), LoadBody
+    ),
+    "DELETE /headrace/models/{name}": Operation(
+        "Serves a model, or an adapter, no longer", record({"name": TEXT, "state": constant("unloaded")})
+    ),
+    "PUT /headrace/aliases/{name}": Operation(
+        "Gives a model one more name", record({"name": TEXT, "model": TEXT}), AliasBody
+    ),
+    "DELETE /headrace/aliases/{name}": Operation(
+        "Takes a further name away", record({"name": TEXT, "state": constant("removed")})
+    ),
+    "POST /v1/load_lora_adapter": Operation(
+        "Serves an adapter, as vLLM does", TEXT, AdapterBody, media_type="text/plain"
+    ),
+    "POST /v1/unload_lora_adapter": Operation(
+        "Serves an adapter no longer, as vLLM does", TEXT, AdapterNameBody, media_type="text/plain"
     ),
     "GET /headrace/keys": Operation("Lists the API keys, without their secrets", LIST),
     "POST /headrace/keys": Operation("Makes an API key, shown this once", record({"id": TEXT, "key": TEXT}), KeyBody),

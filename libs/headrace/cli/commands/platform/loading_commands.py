@@ -25,6 +25,7 @@ def load(
     model: str,
     *,
     draft: str = "",
+    chat_template: str = "",
     adapter_of: str = "",
     timeout: float = 3600.0,
     state_dir: Path = DEFAULT_FOLDER,
@@ -40,6 +41,8 @@ def load(
         A folder, a GGUF file, a hub id or a name of the catalogue; NAME=SOURCE names it.
     draft
         A small model of the same family that drafts for it.
+    chat_template
+        A file with a Jinja template that replaces the model's.
     adapter_of
         Name of a served model: MODEL is then NAME=FOLDER of a LoRA adapter for it.
     timeout
@@ -57,9 +60,14 @@ def load(
         adapter = LoadedAdapter(model=adapter_of, source=source)
         _change(state_dir, name, lambda before: before.adapting(name, adapter), timeout)
     else:
-        found = resolve([model], [draft] if draft else [])[0]
+        given = [[each] if each else [] for each in (draft, chat_template)]
+        found = resolve([model], given[0], chat_templates=given[1])[0]
         name, source = found.name, str(found.folder)
-        loaded = LoadedSource(source=source, draft=str(found.draft) if draft else "")
+        loaded = LoadedSource(
+            source=source,
+            draft=str(found.draft) if draft else "",
+            chat_template=str(found.chat_template or ""),
+        )
         _change(state_dir, name, lambda before: before.loading(name, loaded), timeout)
     _say(f"{name} is served", {"model": name, "state": "served"}, json)
 

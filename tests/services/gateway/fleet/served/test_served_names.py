@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.gateway.fleet.served_names import ServedNames
+from headrace.gateway.fleet.served.served_names import ServedNames
 from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_file import FILE_NAME, ServedFile
 

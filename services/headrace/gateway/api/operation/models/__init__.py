@@ -1,0 +1,1 @@
+"""Models that are loaded, unloaded and named while the platform runs."""

@@ -1,0 +1,1 @@
+"""Names of models, and changes of what is served."""
