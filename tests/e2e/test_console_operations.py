@@ -100,6 +100,32 @@ def test_figures_explain_themselves_to_mouse_and_keyboard(console: ConsolePage) 
     assert not page.is_visible("#hint-box")
 
 
+def test_a_model_gets_another_name_and_loses_it(console: ConsolePage) -> None:
+    page = console.page
+    console.open("fleet", "[data-focus='name-model']")
+    page.click("[data-focus='name-model']")
+    page.fill("#alias-name", "gpt-4o")
+    page.click("#served-confirm")
+    page.wait_for_selector("#notice:has-text('gpt-4o is answered by headrace-demo')")
+    page.wait_for_selector("td:has-text('name of headrace-demo')")
+    page.click("[data-focus='unload-gpt-4o']")
+    page.click("#served-confirm")
+    page.wait_for_selector("#notice:has-text('gpt-4o is no longer served')")
+    page.wait_for_selector("td:has-text('name of headrace-demo')", state="detached")
+
+
+def test_a_model_that_cannot_be_loaded_says_why_where_it_was_asked_for(console: ConsolePage) -> None:
+    page = console.page
+    console.open("fleet", "[data-focus='load-model']")
+    page.click("[data-focus='load-model']")
+    page.fill("#load-name", "new")
+    page.fill("#load-source", "/nowhere")
+    page.click("#served-confirm")
+    page.wait_for_selector("#served-dialog .failure:has-text('/nowhere is neither a folder nor a GGUF file')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#served-dialog", state="detached")
+
+
 def test_the_last_worker_is_drained_by_force_only(console: ConsolePage) -> None:
     page = console.page
     console.open("fleet", "[data-focus='drain-worker-0']")

@@ -7,6 +7,7 @@ import { bytes, count, share } from "./format.js";
 import { hint } from "./hints.js";
 import { hourSection } from "./hour.js";
 import { LiveTable } from "./livetable.js";
+import { servedSection } from "./served.js";
 
 const REFRESH_MS = 1000;
 const NONE = "–";
@@ -47,7 +48,7 @@ class FleetPage {
     try {
       const report = await get("headrace/fleet");
       if (this.signal.aborted) return;
-      if (!this.isOpen) this.lay();
+      if (!this.isOpen) this.lay(report.caller.may_drain);
       this.draw(report);
       this.said.hidden = true;
     } catch (error) {
@@ -55,10 +56,10 @@ class FleetPage {
     }
   }
 
-  lay() {
+  lay(mayChange) {
     this.isOpen = true;
     const panel = (title, table) => h("section", { class: "panel flush" }, h("h2", {}, title), table.element);
-    this.main.append(h("section", { class: "panel" }, h("h2", {}, "Services"), this.services), this.tiles, panel("Workers", this.workers), hourSection(this.signal),
+    this.main.append(h("section", { class: "panel" }, h("h2", {}, "Services"), this.services), this.tiles, panel("Workers", this.workers), ...(mayChange ? [servedSection(this.signal)] : []), hourSection(this.signal),
       panel("Caches and memory", this.memory), h("div", { class: "halves" }, panel("Queues of the schedulers", this.queues), panel("Open requests", this.requests)));
   }
 

@@ -47,7 +47,7 @@ function sumsTable(data) {
 
 async function readKeys(place, signal, made = null) {
   if (!platform.needsKey) {
-    show(place, h("div", { class: "inset" }, h("p", {}, "This platform asks for no key. To have keys, make one for yourself and start the platform again:"),
+    show(place, h("div", { class: "inset" }, h("p", {}, "This platform requires no API key. To require keys, create one; it is required at once:"),
       command("headrace keys create me --scope generate --scope embed --scope admin")));
     return;
   }
