@@ -9,7 +9,7 @@ from headrace.tokenizer.config import TokenizerSettings
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text.text_model import text_model
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 from headrace.v1 import tokenizer_pb2_grpc
 
 

@@ -16,7 +16,7 @@ from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
 from headrace.tokenizer.text.text_model import TextModel, text_model
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 
 _PR_SET_PDEATHSIG = 1
 RENDERING_BYTES = 256 * 1024 * 1024

@@ -10,7 +10,7 @@ from headrace.domain.to_encode import ToEncode
 from headrace.errors import Overloaded
 from headrace.tokenizer.processes import text_jobs
 from headrace.tokenizer.processes.text_process import TextProcess
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 
 MAX_WAITING_JOBS = 1024
 MAX_WAITING_CHARACTERS = 64 * 1024 * 1024

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes import text_jobs
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 
 SMALL_BYTES = 32 * 1024
 """Messages up to this size fit in the pipe, so that writing and reading them takes no waiting. Others get a thread."""

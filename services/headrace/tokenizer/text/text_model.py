@@ -16,7 +16,7 @@ from headrace.tokenizer.text.known_patterns import has_known_patterns
 from headrace.tokenizer.text.longest_piece import longest_piece
 from headrace.tokenizer.text.pieces import Pieces, pieces_of
 from headrace.tokenizer.text.template_facts import TemplateFacts
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 
 MAX_CHARACTERS = 1000
 KINDS = ("default", "tool_use")

@@ -21,7 +21,7 @@ from headrace.tokenizer.processes import text_pool
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text.text_model import TextModel
-from headrace.tokenizer.text.text_source import TextSource
+from headrace.tokenizer.text_source import TextSource
 from headrace.v1 import tokenizer_pb2 as pb
 
 pytestmark = pytest.mark.anyio

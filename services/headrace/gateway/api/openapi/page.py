@@ -23,7 +23,7 @@ _PAGES = {
     "playground": "Playground",
     "requests": "Requests",
     "fleet": "Fleet",
-    "usage": 'Keys<span class="roomy"> and usage</span>',
+    "usage": 'Keys<span class="roomy">&nbsp;and usage</span>',
 }
 _LINKS = "".join(f'<a href="/#/{name}">{title}</a>' for name, title in _PAGES.items())
 _HEAD = (

@@ -12,9 +12,9 @@ export function servedSection(signal) {
   const table = new LiveTable("Models served", [["Name"], ["Kind"], [h("span", { class: "offscreen" }, "Actions")]], "Nothing is served.");
   const said = h("p", { class: "muted small" });
   let models = [];
-  const buttons = h("div", { class: "row" }, button("load-model", "Load a model…", () => openLoad(models)), button("name-model", "Add a name…", () => openName(models)));
+  const buttons = h("div", { class: "row panel-actions" }, button("load-model", "Load a model…", () => openLoad(models)), button("name-model", "Add a name…", () => openName(models)));
   const section = h("section", { class: "panel flush", hidden: true },
-    h("div", { class: "page-head inset" }, h("h2", {}, "Models served"), buttons), table.element, said);
+    h("h2", {}, "Models served"), buttons, table.element, said);
   let isOffered = true;
   const read = async () => {
     if (!isOffered) return;

@@ -9,7 +9,7 @@ from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.errors import InvalidCheckpoint
 from headrace.tokenizer.text.text_model import text_model
-from headrace.tokenizer.text.text_source import MAX_TEMPLATE_BYTES, TextSource
+from headrace.tokenizer.text_source import MAX_TEMPLATE_BYTES, TextSource
 
 HELLO = Conversation((Message("user", "Hello"),))
 
