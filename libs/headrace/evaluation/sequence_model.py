@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_max_len, describe_precision
 from headrace.engine.checkpoints.weight_record import WeightRecord
@@ -45,7 +46,9 @@ class SequenceModel:
         backend = choose_backend(settings, model_config, torch_device, "calibration observes its layers")
         max_len = choose_max_len(settings, model_config)
         with torch.inference_mode():
-            weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision))
+            weights = open_weights(
+                source, model_config.quantization, ROUNDED_BITS.get(precision), naming=ModuleNaming.of(model_config)
+            )
             record = WeightRecord(weights)
             decoder = Decoder(model_config, record, backend.operators, backend.dtype, torch_device)
             attention = build_attention(settings, backend, decoder, max_len)

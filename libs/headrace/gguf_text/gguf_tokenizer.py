@@ -28,12 +28,24 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
     "smaug-bpe": _LLAMA3,
+    "dbrx": _LLAMA3,
+    "glm4": _LLAMA3,
+    "chatglm-bpe": _LLAMA3,
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
+    "stablelm2": _QWEN2,
     "gpt-2": None,
+    "olmo": None,
+    "exaone4": None,
+    "command-r": None,
+    "refact": None,
+    "smollm": None,
+    "starcoder": None,
     "default": None,
 }
 """Patterns that split text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
+_DIGITS_APART = ("command-r", "refact", "smollm", "starcoder")
+"""Pre-tokenizers that take each digit alone, before the pattern."""
 
 
 class GgufText:
@@ -135,7 +147,8 @@ class GgufText:
         merges = [tuple(merge.split(" ", 1)) for merge in self.get("tokenizer.ggml.merges", [])]
         tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pattern_name in _LLAMA3_NAMES))
         pattern = SPLIT_PATTERNS[pattern_name]
-        steps: list[Any] = [pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []
+        digits = [pre_tokenizers.Digits(individual_digits=True)] if pattern_name in _DIGITS_APART else []
+        steps: list[Any] = [*digits, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else [])]
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()

@@ -104,14 +104,14 @@ class AwqLayer:
         scales = self._search([f"{block}.o_proj"], share)
         self._multiply_inputs([f"{block}.o_proj"], scales)
         per_value = scales.view(config.kv_head_count, sharing, config.head_size)[:, 0].flatten()
-        self._divide_last_outputs(f"{block}.{'qkv_proj' if config.fused_projections else 'v_proj'}", per_value)
+        self._divide_last_outputs(f"{block}.{'qkv_proj' if config.fused_qkv else 'v_proj'}", per_value)
 
     def _scale_after_up(self, block: str) -> None:
         experts = self._config.experts
         up, down = ("up_proj", "down_proj")
         if experts is not None and ".experts." in block:
             _, up, down = experts.projections
-        elif self._config.fused_projections:
+        elif self._config.fused_gate_up:
             up = "gate_up_proj"
         scales = self._search([f"{block}.{down}"])
         self._multiply_inputs([f"{block}.{down}"], scales)

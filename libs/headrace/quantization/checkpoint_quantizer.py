@@ -98,6 +98,10 @@ def _read_plain_config(source: Path) -> DecoderConfig:
     config = read_model_config(source)
     if config.quantization is not None:
         raise Unsupported(f"{source} is quantized already ({config.quantization.method}): start from plain weights")
+    if not config.has_usual_modules:
+        raise Unsupported(
+            f"quantizing {config.architecture} is not supported: its layers are not laid out like Llama's"
+        )
     return config
 
 

@@ -21,8 +21,23 @@ ARCHITECTURES = {
     "phi3": gguf.MODEL_ARCH.PHI3,
     "gemma2": gguf.MODEL_ARCH.GEMMA2,
     "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+    "smollm3": gguf.MODEL_ARCH.SMOLLM3,
+    "granite": gguf.MODEL_ARCH.GRANITE,
+    "glm4": gguf.MODEL_ARCH.GLM4,
+    "seed_oss": gguf.MODEL_ARCH.SEED_OSS,
+    "ernie4_5": gguf.MODEL_ARCH.ERNIE4_5,
+    "olmo2": gguf.MODEL_ARCH.OLMO2,
+    "exaone4": gguf.MODEL_ARCH.EXAONE4,
+    "cohere": gguf.MODEL_ARCH.COMMAND_R,
+    "cohere2": gguf.MODEL_ARCH.COHERE2,
+    "starcoder2": gguf.MODEL_ARCH.STARCODER2,
+    "stablelm": gguf.MODEL_ARCH.STABLELM,
+    "nemotron": gguf.MODEL_ARCH.NEMOTRON,
 }
 """Architectures of GGUF, by `model_type`."""
+WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2")
+PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE)
+"""Architectures whose converter interleaves the halves of heads."""
 FP16_OFFSETS = {
     Kind.Q4_0: (0,),
     Kind.Q4_1: (0, 2),
@@ -56,7 +71,11 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if "rms_norm_eps" in config:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    else:
+        centered = ("layer_norm_eps", "norm_epsilon", "norm_eps")
+        writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
     if experts := config.get("num_experts") or config.get("num_local_experts"):
@@ -64,11 +83,17 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
         writer.add_expert_used_count(config["num_experts_per_tok"])
     if config.get("moe_intermediate_size"):
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
-    if config.get("sliding_window") and config["model_type"] in ("gemma2", "gemma3_text", "phi3"):
+    if config.get("sliding_window") and config["model_type"] in WINDOWED:
         writer.add_sliding_window(config["sliding_window"])
     for key, add in (
         ("attn_logit_softcapping", writer.add_attn_logit_softcapping),
         ("final_logit_softcapping", writer.add_final_logit_softcapping),
+        ("embedding_multiplier", writer.add_embedding_scale),
+        ("residual_multiplier", writer.add_residual_scale),
+        ("attention_multiplier", writer.add_attention_scale),
+        ("logits_scaling", writer.add_logit_scale),
+        ("logit_scale", writer.add_logit_scale),
+        ("use_parallel_residual", writer.add_parallel_residual),
     ):
         if config.get(key):
             add(config[key])
@@ -148,9 +173,9 @@ def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
     """Gemma's norms get their offset, Llama's heads are interleaved."""
-    if config["model_type"].startswith("gemma") and "norm" in name:
+    if config["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
         return values + np.float32(1)
-    if ARCHITECTURES[config["model_type"]] == gguf.MODEL_ARCH.LLAMA:
+    if ARCHITECTURES[config["model_type"]] in PERMUTED:
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
             if part in name:
                 return interleave(values, config[heads])

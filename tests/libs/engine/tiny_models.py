@@ -4,7 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
+from tests.libs.engine.later_models import LATER_FAMILIES
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
 
 VOCAB_SIZE = 199
 
@@ -166,9 +173,9 @@ def make_oracle(folder: Path, shape: str, seed: int = 0) -> LlamaForCausalLM:
 
 
 def make_family(folder: Path, name: str, **settings: Any) -> PreTrainedModel:
-    """Saves a random model of FAMILIES to `folder` and returns it, in fp32."""
+    """Saves a random model of FAMILIES or LATER_FAMILIES to `folder` and returns it, in fp32."""
     usual = {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": None}
-    return save_random(folder, usual | FAMILIES[name] | settings)
+    return save_random(folder, usual | (FAMILIES | LATER_FAMILIES)[name] | settings)
 
 
 def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTrainedModel:
@@ -183,11 +190,12 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
         "eos_token_id": None,
         "bos_token_id": None,
     }
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**(usual | settings))).eval()
-    is_gemma = str(settings["model_type"]).startswith("gemma")
+    maker = AutoModelForImageTextToText if "text_config" in settings else AutoModelForCausalLM
+    model = maker.from_config(AutoConfig.for_model(**(usual | settings))).eval()
+    is_raised = str(settings["model_type"]).startswith(("gemma", "nemotron"))
     for name, parameter in model.named_parameters():
-        if name.endswith("bias") or "norm" in name:
-            torch.nn.init.normal_(parameter, mean=float("norm" in name and not is_gemma), std=0.2)
+        if name.endswith(("bias", "alpha_p", "alpha_n")) or "norm" in name:
+            torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
     model.save_pretrained(folder)
     return model
 

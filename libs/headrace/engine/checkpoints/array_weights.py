@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
-from headrace.engine.checkpoints.headless_arrays import HeadlessArrays
+from headrace.engine.checkpoints.layout.stored_names import USUAL_NAMING, ModuleNaming, StoredNames
+from headrace.engine.checkpoints.named_arrays import NamedArrays
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
@@ -17,6 +19,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     Floats,
     QuantizedArrays,
     kernel_group_of,
+    reordered_arrays,
     stack_arrays,
 )
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
@@ -101,6 +104,15 @@ class ArrayWeights:
     def raised(self, vector: Floats, offset: float) -> Floats:
         return vector + np.float32(offset)
 
+    def scaled(self, vector: Floats, factor: float) -> Floats:
+        return vector * np.float32(factor)
+
+    def reordered(self, weight: ArrayWeight, rows: NDArray[np.int64]) -> ArrayWeight:
+        return reordered_arrays(weight, rows)
+
+    def picked(self, vector: Floats, places: NDArray[np.int64]) -> Floats:
+        return vector[places]
+
 
 def open_array_weights(
     source: Path,
@@ -108,12 +120,13 @@ def open_array_weights(
     rounding: WeightRounding,
     *,
     keeps_blocks: bool = False,
-    has_head: bool = True,
+    naming: ModuleNaming = USUAL_NAMING,
 ) -> ArrayWeights:
     """Opens a model folder or a GGUF file. `keeps_blocks` leaves blocks of GGUF that the kernels can multiply as they
-    are; otherwise they become the numbers that they stand for. A folder of a model without a head may lack the prefix
-    of names, see HeadlessArrays. Raises InvalidCheckpoint or Unsupported."""
+    are; otherwise they become the numbers that they stand for. A folder may have other names for tensors, see
+    `naming`. Raises InvalidCheckpoint or Unsupported."""
     if is_gguf(source):
         return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), rounding)
     arrays = SafetensorsArrays(source, scheme)
-    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), rounding)
+    names = StoredNames.of(naming, arrays)
+    return ArrayWeights(arrays if names.are_usual else NamedArrays(arrays, names), rounding)

@@ -1,6 +1,7 @@
 """Reads a model folder's `config.json` and `generation_config.json` into the facts that the engine needs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,9 @@ def read_model_config(folder: Path) -> DecoderConfig:
     raw = _read_gguf(folder) if is_gguf(folder) else read_json(folder / "config.json")
     try:
         family = find_family((raw.get("architectures") or ["none"])[0])
-        raw = {**family.defaults, **raw}
+        raw = family.own_part(raw)
         _refuse_other_activations(family, raw)
-        config = family.adapt(_read_as_llama(folder, raw), raw)
+        config = replace(family.adapt(_read_as_llama(folder, raw), raw), is_nested=family.is_nested)
         _check_sizes(config)
     except KeyError as error:
         raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}") from error

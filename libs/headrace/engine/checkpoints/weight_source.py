@@ -9,7 +9,8 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
-from headrace.engine.checkpoints.headless_weights import HeadlessWeights
+from headrace.engine.checkpoints.layout.stored_names import USUAL_NAMING, ModuleNaming, StoredNames
+from headrace.engine.checkpoints.named_weights import NamedWeights
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 
@@ -27,11 +28,12 @@ class WeightSource(Protocol):
 
 
 def open_weights(
-    source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None, *, has_head: bool = True
+    source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None, *, naming: ModuleNaming = USUAL_NAMING
 ) -> WeightSource:
-    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load. A folder of a model
-    without a head may lack the prefix of names, see HeadlessWeights."""
+    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load. A folder may have
+    other names for tensors, see `naming`."""
     if is_gguf(source):
         return GgufFile(source, round_to_bits)
     weights = Weights(source, scheme, round_to_bits)
-    return weights if has_head else HeadlessWeights(weights)
+    names = StoredNames.of(naming, weights)
+    return weights if names.are_usual else NamedWeights(weights, names)

@@ -38,6 +38,8 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
     fits, reason = settings_fit(config)
     if not fits:
         return False, reason
+    if misfit := model.blocks.misfit:
+        return False, misfit
     if config.block_size % LANES:
         return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
     return can_fuse(model, config.packed_folder)

@@ -8,6 +8,7 @@ import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.model_shape import model_shape
+from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_block_count, choose_max_len
 from headrace.engine.checkpoints.weight_record import WeightRecord
@@ -74,7 +75,8 @@ def _load(
     backend = choose_backend(config, part, device, "several processes share it", thread_count)
     settle_threads(config, backend.operators)
     with torch.inference_mode():
-        files = open_weights(source, whole.quantization, ROUNDED_BITS.get(config.precision))
+        bits = ROUNDED_BITS.get(config.precision)
+        files = open_weights(source, whole.quantization, bits, naming=ModuleNaming.of(whole))
         weights = WeightRecord(ShardedWeights(files, whole, place))
         decoder = Decoder(part, weights, backend.operators, backend.dtype, device, part=_ends(whole, place))
     await_loaded(store, place, is_connected)

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, describe_precision
 from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
@@ -37,7 +38,7 @@ def load_torch(
     settle_threads(config, operators)
     with torch.inference_mode(), on_device(device):
         bits = ROUNDED_BITS.get(config.precision)
-        weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
+        weights = WeightRecord(open_weights(source, model.quantization, bits, naming=ModuleNaming.of(model)))
         decoder = Decoder(model, weights, operators, dtype, device)
         decoder.join(backend.join(decoder.layers))
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None

@@ -31,6 +31,10 @@ def quantize_with_backend(
     config = read_model_config(source)
     if config.quantization is not None:
         raise Unsupported(f"{source} is quantized already ({config.quantization.method}): start from plain weights")
+    if not config.has_usual_modules:
+        raise Unsupported(
+            f"quantizing {config.architecture} is not supported: its layers are not laid out like Llama's"
+        )
     length = min(settings.sequence_length, config.usual_length)
     sequences = cut_windows(text, source, length, settings.sequence_count)
     try:

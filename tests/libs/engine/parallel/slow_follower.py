@@ -16,9 +16,9 @@ from headrace.engine.parallel import follower, load_stage
 def main() -> None:
     seconds = float(sys.argv.pop(1))
 
-    def open_late(*operands: Any) -> Any:
+    def open_late(*operands: Any, **named: Any) -> Any:
         time.sleep(seconds)
-        return open_weights(*operands)
+        return open_weights(*operands, **named)
 
     pytest.MonkeyPatch().setattr(load_stage, "open_weights", open_late)
     follower.main()

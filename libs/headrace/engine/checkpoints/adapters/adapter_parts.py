@@ -41,6 +41,8 @@ def read_parts(folder: Path, model: DecoderConfig) -> dict[tuple[int, Product], 
     Raises InvalidCheckpoint if files are missing, malformed or made for another model, Unsupported if Headrace does not
     support this kind of adapter. Both name the file, and the tensor or field at fault.
     """
+    if not model.has_usual_modules:
+        raise Unsupported(f"{folder}: adapters of {model.architecture} are not supported: see docs/guide/models.md")
     config = read_lora_config(folder / CONFIG_FILE)
     file = AdapterFile(folder)
     parts: defaultdict[tuple[int, Product], list[AdapterPart]] = defaultdict(list)

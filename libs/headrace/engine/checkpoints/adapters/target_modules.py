@@ -36,8 +36,10 @@ def _of_layer(config: DecoderConfig, layer: int) -> Iterator[tuple[str, TargetMo
     query, kv = config.head_count * config.head_size, config.kv_head_count * config.head_size
     qkv = {"q_proj": query, "k_proj": kv, "v_proj": kv}
     gate_up = {"gate_proj": inner, "up_proj": inner}
-    if config.fused_projections:
-        qkv, gate_up = {"qkv_proj": query + 2 * kv}, {"gate_up_proj": 2 * inner}
+    if config.fused_qkv:
+        qkv = {"qkv_proj": query + 2 * kv}
+    if config.fused_gate_up:
+        gate_up = {"gate_up_proj": 2 * inner}
     attention, mlp = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
     yield from _side_by_side(layer, "qkv", attention, qkv, hidden)
     yield from _side_by_side(layer, "output", attention, {"o_proj": hidden}, query)

@@ -2,4 +2,4 @@
 
 from typing import Literal
 
-Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]
+Activation = Literal["silu", "gelu", "gelu_tanh", "relu", "relu_squared"]

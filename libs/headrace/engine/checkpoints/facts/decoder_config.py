@@ -1,8 +1,9 @@
 """The facts about a decoder that determine its computation, whatever its family."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 
@@ -63,15 +64,34 @@ class DecoderConfig:
     activation: Activation = "silu"
     query_key_norm: bool = False
     """Whether each query and key head is normalized before rotation."""
-    fused_projections: bool = False
-    """Whether checkpoints fuse query, key and value into one matrix, and gate and up into another."""
+    fused_qkv: bool = False
+    """Whether checkpoints fuse query, key and value into one matrix."""
+    fused_gate_up: bool = False
+    """Whether checkpoints fuse gate and up into one matrix."""
     norm_offset: float = 0.0
     """Number added to the weights of all norms."""
     post_norms: bool = False
     """Whether the outputs of attention and feed-forward block are normalized before they are added to the residual."""
     experts: ExpertConfig | None = None
+    blocks: BlockFacts = field(default_factory=BlockFacts)
+    logit_scale: float = 1.0
+    """Factor applied to the logits, before their cap."""
+    unrotated_layers: frozenset[int] = frozenset()
+    """Layers whose queries and keys do not rotate: they know no positions (Kazemnejad et al., 2023)."""
+    pairs_neighbors: bool = False
+    """Whether the two elements of a rotary pair are neighbors in checkpoints, as in GLM-4. The reader sorts them into
+    halves, as all other families have them."""
+    module_names: tuple[tuple[str, str], ...] = ()
+    """Names of a layer's modules, each with the one that checkpoints of this family have in its place."""
+    is_nested: bool = False
+    """Whether checkpoints have the decoder as a part of a model that also reads images, under a prefix."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
+
+    @property
+    def has_usual_modules(self) -> bool:
+        """Whether checkpoints have the modules of Llama, Phi-3 or Gemma 2: adapters and quantizers know no others."""
+        return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()
 
     @property
     def widest_window(self) -> int | None:

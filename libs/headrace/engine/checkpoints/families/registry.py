@@ -1,5 +1,14 @@
 """The architectures that Headrace supports."""
 
+from headrace.engine.checkpoints.families.composed.apertus import APERTUS
+from headrace.engine.checkpoints.families.composed.cohere import COHERE
+from headrace.engine.checkpoints.families.composed.cohere2 import COHERE2
+from headrace.engine.checkpoints.families.composed.exaone4 import EXAONE4
+from headrace.engine.checkpoints.families.composed.nemotron import NEMOTRON
+from headrace.engine.checkpoints.families.composed.olmo2 import OLMO2
+from headrace.engine.checkpoints.families.composed.olmo3 import OLMO3
+from headrace.engine.checkpoints.families.composed.stablelm import STABLELM
+from headrace.engine.checkpoints.families.composed.starcoder2 import STARCODER2
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.gemma2 import GEMMA2
 from headrace.engine.checkpoints.families.decoders.gemma3 import GEMMA3
@@ -15,17 +24,38 @@ from headrace.engine.checkpoints.families.encoders.distilbert import DISTILBERT
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
 from headrace.engine.checkpoints.families.encoders.mpnet import MPNET
 from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_ROBERTA
+from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
+from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
+from headrace.engine.checkpoints.families.fused.glm4 import GLM4
+from headrace.engine.checkpoints.families.fused.granite import GRANITE
+from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HYBRID
+from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
+from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
+from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
 from headrace.errors.tree import Unsupported
 
-FAMILIES = {
-    family.architecture: family for family in (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
-}
+_USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
+_FUSED = (
+    SMOLLM3,
+    GRANITE,
+    GRANITE_HYBRID,
+    GLM4,
+    SEED_OSS,
+    ERNIE4_5,
+    MISTRAL3,
+    MINISTRAL3,
+    GEMMA3_MULTIMODAL,
+)
+_COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS)
+FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED)}
 
 ENCODER_FAMILIES = {
     architecture: family
     for family in (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET)
     for architecture in family.architectures
 }
+DECODER = "ForCausalLM"
+"""End of the name of a decoder that makes text."""
 HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")}
 """Decoders saved without a head, because they compute embeddings."""
 
@@ -49,7 +79,9 @@ def find_encoder_family(architecture: str) -> EncoderFamily:
 
 def _unsupported(architecture: str) -> Unsupported:
     encoders = [name for name in ENCODER_FAMILIES if name.endswith("Model")]
+    decoders = [name.removesuffix(DECODER) for name in FAMILIES if name.endswith(DECODER)]
+    parts = [name for name in FAMILIES if not name.endswith(DECODER)]
     return Unsupported(
-        f"architecture {architecture} is not supported: only {', '.join(FAMILIES)} for text, "
-        f"{', '.join(encoders)} for embeddings"
+        f"architecture {architecture} is not supported: only {', '.join(decoders)} (each {DECODER}), "
+        f"{', '.join(parts)} for text, {', '.join(encoders)} for embeddings"
     )

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
-from headrace.errors.tree import Unsupported
 
 LAYER_NAMES = {
     "input_layernorm": "attn_norm",
@@ -56,19 +55,10 @@ class GgufArchitecture:
     """Number that the converter added to the weights of all norms."""
     interleaves_heads: bool = False
     """Whether the two halves of each query and key head have interleaved rows."""
+    biased_modules: Mapping[str, str] = field(default_factory=dict)
+    """Keys of config.json, each with the module of a layer whose bias, if the file has one, makes it true."""
     describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
     """Returns additional keys of config.json."""
-
-
-def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
-    """Returns the architecture of a file. Raises Unsupported, listing the supported ones."""
-    name = metadata.architecture
-    if name not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}")
-    if name == "llama" and metadata.integer("expert_count", 0):
-        return MIXTRAL
-    return ARCHITECTURES[name]
 
 
 def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:

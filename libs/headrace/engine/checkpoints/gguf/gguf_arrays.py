@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES, find_architecture
+from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.engine.checkpoints.gguf.known_architectures import find_architecture
 from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays, BlockRun, Floats
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import BLOCKS, Storage
@@ -25,6 +26,9 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
+CENTERED_KEY = "attention.layer_norm_epsilon"
+CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps")
+"""Names of the epsilon of layer norms, in Cohere and StableLM, StarCoder 2 and Nemotron."""
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
@@ -68,12 +72,15 @@ class GgufArrays:
             "num_hidden_layers": metadata.integer("block_count"),
             "num_attention_heads": head_count,
             "num_key_value_heads": metadata.integer("attention.head_count_kv", head_count),
-            "rms_norm_eps": metadata.number("attention.layer_norm_rms_epsilon"),
+            **self._epsilons(),
             "max_position_embeddings": metadata.integer("context_length"),
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
             "tie_word_embeddings": "output.weight" not in self._tensors,
             "eos_token_id": metadata.eos_token_ids,
             "dtype": "float32",
+        }
+        config |= {
+            key: f"blk.0.{name}.bias" in self._tensors for key, name in self._architecture.biased_modules.items()
         }
         if metadata.has("attention.key_length"):
             config["head_dim"] = metadata.integer("attention.key_length")
@@ -192,6 +199,12 @@ class GgufArrays:
             heads = self._metadata.integer("attention.head_count_kv", heads)
         split = values.reshape(heads, -1, 2, *values.shape[1:])
         return split.swapaxes(1, 2).reshape(values.shape)
+
+    def _epsilons(self) -> dict[str, float]:
+        """Reads the epsilon of norms, under the names that architectures have for it in config.json."""
+        if self._metadata.has(CENTERED_KEY):
+            return dict.fromkeys(CENTERED_EPSILONS, self._metadata.number(CENTERED_KEY))
+        return {"rms_norm_eps": self._metadata.number("attention.layer_norm_rms_epsilon")}
 
     def _rope_scaling(self) -> Mapping[str, Any] | None:
         metadata = self._metadata

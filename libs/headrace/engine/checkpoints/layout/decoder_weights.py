@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
+LAST_NORM = "model.norm"
+PRE_MLP_NORM, POST_MLP_NORM = "pre_feedforward_layernorm", "post_feedforward_layernorm"
 ArrayT = TypeVar("ArrayT")
 WeightT = TypeVar("WeightT")
 
@@ -45,18 +48,40 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def norm(self, name: str, size: int) -> ArrayT:
         """Reads the weight of a norm, in fp32 if an offset is added: the checkpoint's precision would lose it."""
         weight = self._read(f"{name}.weight", size)
-        offset = self._config.norm_offset
-        return weight if offset == 0 else self._tensors.raised(weight, offset)
+        offset, factor = self._config.norm_offset, self._factor(name)
+        raised = weight if offset == 0 else self._tensors.raised(weight, offset)
+        return raised if factor == 1 else self._tensors.scaled(raised, factor)
+
+    def norm_bias(self, name: str, size: int) -> ArrayT:
+        """Reads the bias of a norm, in fp32 if it is scaled."""
+        bias, factor = self._read(f"{name}.bias", size), self._factor(name)
+        return bias if factor == 1 else self._tensors.scaled(bias, factor)
+
+    def _factor(self, name: str) -> float:
+        """Returns the factor of a norm's outputs. The last norm has that of the logits, which are linear in them."""
+        return self._config.logit_scale if name == LAST_NORM else 1.0
+
+    def learned_numbers(self, index: int) -> dict[str, ArrayT]:
+        """Reads the numbers of a layer's xIELU, by name: `alpha_p` and `alpha_n` [1], `beta` and `eps` [] (Huang and
+        Schlag, 2024)."""
+        shapes: dict[str, tuple[int, ...]] = {"alpha_p": (1,), "alpha_n": (1,), "beta": (), "eps": ()}
+        prefix = f"model.layers.{index}.mlp.act_fn"
+        return {name: self._read(f"{prefix}.{name}", *shape) for name, shape in shapes.items()}
 
     def qkv(self, index: int) -> Projection[ArrayT, WeightT]:
         config, prefix = self._config, f"model.layers.{index}.self_attn"
         query_size, kv_size = config.head_count * config.head_size, config.kv_head_count * config.head_size
         sizes = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
-        if config.fused_projections:
+        if config.fused_qkv:
             sizes = {"qkv_proj": sum(sizes.values())}
-        return self.projection(
+        stored = self.projection(
             {f"{prefix}.{name}": size for name, size in sizes.items()}, config.hidden_size, has_bias=config.qkv_bias
         )
+        if not config.pairs_neighbors:
+            return stored
+        rows = halved_rows(config)
+        bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
+        return Projection(self._tensors.reordered(stored.weight, rows), bias)
 
     def attention_output(self, index: int) -> Projection[ArrayT, WeightT]:
         config = self._config
@@ -64,8 +89,14 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         return self.projection(sizes, config.head_count * config.head_size, has_bias=config.output_bias)
 
     def gate_up(self, index: int) -> Projection[ArrayT, WeightT]:
-        names = ("gate_up_proj",) if self._config.fused_projections else ("gate_proj", "up_proj")
+        names = ("gate_up_proj",) if self._config.fused_gate_up else ("gate_proj", "up_proj")
         return self.gate_up_of(f"model.layers.{index}.mlp", names, self._config.intermediate_size)
+
+    def up(self, index: int) -> Projection[ArrayT, WeightT]:
+        """Reads the first product of a feed-forward block without gates."""
+        config = self._config
+        sizes = {f"model.layers.{index}.mlp.up_proj": config.intermediate_size}
+        return self.projection(sizes, config.hidden_size, has_bias=config.mlp_bias)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
         return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.intermediate_size)
@@ -95,3 +126,21 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def _read(self, name: str, *shape: int) -> ArrayT:
         self.parameter_count += math.prod(shape)
         return self._tensors.read(name, shape)
+
+
+def layer_norms(config: DecoderConfig) -> tuple[str, ...]:
+    """Names the norms of a layer's inputs and outputs. Without norms after blocks, Hugging Face names the norm before
+    the second block after the first."""
+    if config.blocks.is_parallel:
+        return ("input_layernorm",)
+    before, after = ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", POST_MLP_NORM)
+    if not config.blocks.normalizes_inputs:
+        return after
+    return (*before, PRE_MLP_NORM, POST_MLP_NORM) if config.post_norms else before
+
+
+def query_key_norms(config: DecoderConfig) -> dict[str, int]:
+    """Returns the names and sizes of the norms of a layer's queries and keys."""
+    if config.blocks.normalizes_whole_heads:
+        return {"q_norm": config.head_count * config.head_size, "k_norm": config.kv_head_count * config.head_size}
+    return {"q_norm": config.head_size, "k_norm": config.head_size} if config.query_key_norm else {}

@@ -3,8 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
-from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
+from headrace.engine.checkpoints.layout.decoder_weights import (
+    LAST_NORM,
+    DecoderWeights,
+    Projection,
+    layer_norms,
+    query_key_norms,
+)
 
 Module = tuple[str, int, int]
 """Name, outputs and inputs of a matrix."""
@@ -65,12 +74,21 @@ class _Shapes:
     def raised(self, vector: None, offset: float) -> None:
         return None
 
+    def scaled(self, vector: None, factor: float) -> None:
+        return None
+
+    def reordered(self, weight: tuple[Module, ...], rows: NDArray[np.int64]) -> tuple[Module, ...]:
+        return weight
+
+    def picked(self, vector: None, places: NDArray[np.int64]) -> None:
+        return None
+
 
 def model_shape(config: DecoderConfig) -> ModelShape:
     """Lists what a decoder of this configuration reads and multiplies."""
     weights = DecoderWeights[None, tuple[Module, ...]](config, _Shapes())
     weights.embedding()
-    weights.norm("model.norm", config.hidden_size)
+    _norm(weights, config, LAST_NORM)
     products = [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
     head = ((HEAD, config.vocabulary_size, config.hidden_size),)
     if not config.tied_embeddings:
@@ -82,21 +100,26 @@ def model_shape(config: DecoderConfig) -> ModelShape:
 
 def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, index: int) -> Iterator[Product]:
     prefix = f"model.layers.{index}"
-    names = ["input_layernorm", "post_attention_layernorm"]
-    names += ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if config.post_norms else []
-    for name in names:
-        weights.norm(f"{prefix}.{name}", config.hidden_size)
-    if config.query_key_norm:
-        for name in ("q_norm", "k_norm"):
-            weights.norm(f"{prefix}.self_attn.{name}", config.head_size)
+    for name in layer_norms(config):
+        _norm(weights, config, f"{prefix}.{name}")
+    for name, size in query_key_norms(config).items():
+        weights.norm(f"{prefix}.self_attn.{name}", size)
+    if config.blocks.has_learned_activation:
+        weights.learned_numbers(index)
     yield Product(weights.qkv(index).weight)
     yield Product(weights.attention_output(index).weight)
     experts = config.experts
     if experts is None or index in experts.dense_layers:
-        yield Product(weights.gate_up(index).weight)
+        yield Product((weights.gate_up(index) if config.blocks.is_gated else weights.up(index)).weight)
         yield Product(weights.down(index).weight)
     else:
         yield from _experts(weights, config, f"{prefix}.{experts.module}", experts)
+
+
+def _norm(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, name: str) -> None:
+    weights.norm(name, config.hidden_size)
+    if config.blocks.biased_norms:
+        weights.norm_bias(name, config.hidden_size)
 
 
 def _experts(

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 ArrayT = TypeVar("ArrayT")
 WeightT = TypeVar("WeightT")
 
@@ -28,4 +31,16 @@ class ModelTensors(Protocol[ArrayT, WeightT]):
 
     def raised(self, vector: ArrayT, offset: float) -> ArrayT:
         """Adds an offset in fp32."""
+        ...
+
+    def scaled(self, vector: ArrayT, factor: float) -> ArrayT:
+        """Multiplies by a factor in fp32."""
+        ...
+
+    def reordered(self, weight: WeightT, rows: NDArray[np.int64]) -> WeightT:
+        """Takes the given rows of a weight, in this order."""
+        ...
+
+    def picked(self, vector: ArrayT, places: NDArray[np.int64]) -> ArrayT:
+        """Takes the numbers at the given places of a vector, in this order."""
         ...

@@ -143,6 +143,20 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
     return StoredArrays((np.concatenate([plain_array(weight) for weight in weights]),), Storage.F32)
 
 
+def reordered_arrays(weight: ArrayWeight, rows: NDArray[np.int64]) -> ArrayWeight:
+    """Takes the rows of a weight at `rows` [rows], a permutation that leaves each row in its run of blocks."""
+    if isinstance(weight, StoredArrays):
+        return replace(weight, parts=(weight.whole()[rows],))
+    if isinstance(weight, QuantizedArrays):
+        return replace(weight, codes=weight.codes[rows], scales=weight.scales[rows], zeros=weight.zeros[rows])
+    runs, first = [], 0
+    for run in weight.runs:
+        last = first + run.row_count
+        runs.append(BlockRun((np.concatenate(run.parts)[rows[first:last] - first],), run.storage))
+        first = last
+    return BlockArrays(tuple(runs))
+
+
 def plain_array(weight: ArrayWeight) -> Floats:
     """Returns the weight as floating-point numbers."""
     return weight.values() if isinstance(weight, StoredArrays) else weight.dequantize()

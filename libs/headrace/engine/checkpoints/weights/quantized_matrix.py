@@ -100,6 +100,14 @@ def stack(weights: Sequence[Weight]) -> Weight:
     return torch.cat([plain(weight) for weight in weights])
 
 
+def reordered(weight: Weight, rows: Tensor) -> Weight:
+    """Takes the rows of a weight at `rows`, int64 [rows], in this order."""
+    if not isinstance(weight, QuantizedMatrix):
+        return weight[rows.to(weight.device)]
+    places = rows.to(weight.codes.device)
+    return replace(weight, codes=weight.codes[places], scales=weight.scales[places], zeros=weight.zeros[places])
+
+
 def plain(weight: Weight) -> Tensor:
     """Returns the weight as floating-point numbers."""
     return weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight

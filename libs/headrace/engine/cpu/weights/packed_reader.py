@@ -9,6 +9,7 @@ import numpy as np
 from headrace.engine.checkpoints.array_weights import open_array_weights
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
+from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.packing.array_packing import narrowed, pack_array, pack_runs
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
@@ -37,7 +38,7 @@ def read_packed_weights(
     head in 8 bits if the layers have no more. `keeps_blocks` keeps blocks of GGUF as they are. Raises
     InvalidCheckpoint, Unsupported or ConfigError."""
     tensors = open_array_weights(
-        source, config.quantization, rounding, keeps_blocks=keeps_blocks, has_head=config.has_head
+        source, config.quantization, rounding, keeps_blocks=keeps_blocks, naming=ModuleNaming.of(config)
     )
     reader: _Reader = DecoderWeights(config, tensors)
     embedding = reader.embedding_matrix()

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.decoder_weights import LAST_NORM, layer_norms, query_key_norms
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
@@ -57,14 +58,11 @@ class PackedWeights:
 
 def norm_names(config: DecoderConfig) -> dict[str, int]:
     """Returns the names of a model's norms and their sizes."""
-    names = {"model.norm": config.hidden_size}
-    of_layer = ["input", "post_attention"]
-    of_layer += ["pre_feedforward", "post_feedforward"] if config.post_norms else []
+    names = {LAST_NORM: config.hidden_size}
     for index in range(config.layer_count):
         prefix = f"model.layers.{index}"
-        names |= {f"{prefix}.{name}_layernorm": config.hidden_size for name in of_layer}
-        if config.query_key_norm:
-            names |= {f"{prefix}.self_attn.{name}_norm": config.head_size for name in "qk"}
+        names |= {f"{prefix}.{name}": config.hidden_size for name in layer_norms(config)}
+        names |= {f"{prefix}.self_attn.{name}": size for name, size in query_key_norms(config).items()}
     return names
 
 

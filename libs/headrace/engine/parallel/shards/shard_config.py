@@ -23,6 +23,7 @@ def shard_config(config: DecoderConfig, place: ShardPlace) -> DecoderConfig:
         kv_head_count=_share(config.kv_head_count, "KV heads", place),
         intermediate_size=_share(config.intermediate_size, "inner units", place),
         windows=config.windows[layers.start : layers.stop],
+        unrotated_layers=frozenset(index - layers.start for index in config.unrotated_layers if index in layers),
         experts=None if config.experts is None else _shard_experts(config.experts, layers, place),
     )
 

@@ -1,7 +1,6 @@
 """Tensors of one process's part of a model, cut from those of the whole."""
 
 import re
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut, runs_of
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.checkpoints.weight_source import WeightSource
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain, reordered
 from headrace.engine.parallel.shards.place import ShardPlace
 
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.")
@@ -59,7 +58,7 @@ class ShardedWeights:
             whole_shape = self._out_size(module), shape[1]
             cut = WeightCut(whole_shape, runs_of(rows.tolist()), range(shape[1]))
             part = self._part(module, cut, dtype, device)
-            return _take_rows(self._source.matrix(module, whole_shape, dtype, device), rows) if part is None else part
+            return reordered(self._source.matrix(module, whole_shape, dtype, device), rows) if part is None else part
         if self._ends_block(module):
             in_size = shape[1] * self._place.tensor_count
             cut = WeightCut((shape[0], in_size), (range(shape[0]),), self._place.part_of(in_size))
@@ -180,10 +179,3 @@ class ShardedWeights:
 
 def _numbers(part: range) -> Tensor:
     return torch.arange(part.start, part.stop)
-
-
-def _take_rows(weight: Weight, rows: Tensor) -> Weight:
-    if not isinstance(weight, QuantizedMatrix):
-        return weight[rows.to(weight.device)]
-    places = rows.to(weight.codes.device)
-    return replace(weight, codes=weight.codes[places], scales=weight.scales[places], zeros=weight.zeros[places])

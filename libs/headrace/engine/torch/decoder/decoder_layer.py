@@ -47,3 +47,31 @@ class SandwichNormLayer:
         attended = self.attention(self.attention_norm(hidden), attention)
         hidden = hidden + self.post_attention_norm(attended)
         return hidden + self.post_mlp_norm(self.mlp(self.mlp_norm(hidden)))
+
+
+@dataclass(frozen=True, slots=True)
+class PostNormLayer:
+    """Layer that normalizes each block's output alone, before the residual (Liu et al., 2021), as in OLMo 2."""
+
+    attention: SelfAttention
+    post_attention_norm: RowNorm
+    mlp: Mlp
+    post_mlp_norm: RowNorm
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        hidden = hidden + self.post_attention_norm(self.attention(hidden, attention))
+        return hidden + self.post_mlp_norm(self.mlp(hidden))
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelLayer:
+    """Layer whose two blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021), as in Command R."""
+
+    norm: RowNorm
+    attention: SelfAttention
+    mlp: Mlp
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        normalized = self.norm(hidden)
+        attended = self.attention.add_to_residual(normalized, hidden, attention)
+        return self.mlp.add_to_residual(normalized, attended)

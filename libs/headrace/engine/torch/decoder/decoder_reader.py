@@ -1,20 +1,30 @@
 """Builds the parts of a decoder from a checkpoint's tensors."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
-from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
+from headrace.engine.torch.decoder.decoder_layer import (
+    DecoderLayer,
+    ParallelLayer,
+    PostNormLayer,
+    PreNormLayer,
+    SandwichNormLayer,
+)
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
+from headrace.engine.torch.layers.feed_forward import FeedForward
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
+from headrace.engine.torch.layers.learned_activation import LearnedActivation
 from headrace.engine.torch.layers.linear import Linear
+from headrace.engine.torch.layers.whole_norm import WholeNormLinear
 from headrace.engine.torch.operators.operators import Operators, RowNorm
 
 TorchProjection = Projection[Tensor, Weight]
@@ -49,18 +59,38 @@ class DecoderReader:
         return self._linear(self._weights.head())
 
     def norm(self, name: str) -> RowNorm:
-        weight = self._weights.norm(name, self._config.hidden_size)
-        return self._operators.rms_norm(weight, self._config.rms_norm_epsilon)
+        config, size = self._config, self._config.hidden_size
+        weight = self._weights.norm(name, size)
+        if not config.blocks.centers_norms:
+            return self._operators.rms_norm(weight, config.rms_norm_epsilon)
+        bias = self._weights.norm_bias(name, size).to(weight.dtype) if config.blocks.biased_norms else None
+        shift = torch.zeros_like(weight) if bias is None else bias
+        return self._operators.layer_norm(weight, shift, config.rms_norm_epsilon)
 
     def head_norms(self, index: int) -> tuple[Tensor | None, Tensor | None]:
         """Reads the weights [head] that normalize a layer's query and key heads, if it has them."""
         if not self._config.query_key_norm:
             return None, None
-        prefix, size = f"model.layers.{index}.self_attn", self._config.head_size
-        return self._weights.norm(f"{prefix}.q_norm", size), self._weights.norm(f"{prefix}.k_norm", size)
+        query, key = self._query_key_norms(index)
+        return query, key
+
+    def _query_key_norms(self, index: int) -> list[Tensor]:
+        prefix = f"model.layers.{index}.self_attn"
+        return [self._weights.norm(f"{prefix}.{name}", size) for name, size in query_key_norms(self._config).items()]
 
     def layer(self, index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
+        if self._config.blocks.is_parallel:
+            return ParallelLayer(
+                self.norm(f"{prefix}.input_layernorm"), self._attention(index), self._feed_forward(index)
+            )
+        if not self._config.blocks.normalizes_inputs:
+            return PostNormLayer(
+                self._attention(index),
+                self.norm(f"{prefix}.post_attention_layernorm"),
+                self._feed_forward(index),
+                self.norm(f"{prefix}.post_feedforward_layernorm"),
+            )
         attention_norm = self.norm(f"{prefix}.input_layernorm")
         attention = self._attention(index)
         post_attention_norm = self.norm(f"{prefix}.post_attention_layernorm")
@@ -78,13 +108,30 @@ class DecoderReader:
 
     def _attention(self, index: int) -> SelfAttention:
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
-        return SelfAttention(index, self._linear(qkv), self._linear(output))
+        return SelfAttention(index, self._whole_norms(index, self._linear(qkv)), self._linear(output))
+
+    def _whole_norms(self, index: int, qkv: Linear) -> Linear:
+        """Adds the norms of whole queries and keys to their projection, where the model has them."""
+        config = self._config
+        if not config.blocks.normalizes_whole_heads:
+            return qkv
+        weights = self._query_key_norms(index)
+        query, key = (self._operators.rms_norm(weight, config.rms_norm_epsilon) for weight in weights)
+        return WholeNormLinear(qkv, query, key, *(len(weight) for weight in weights))
 
     def _feed_forward(self, index: int) -> Mlp:
         experts = self._config.experts
         if experts is not None and index not in experts.dense_layers:
             return self._expert_mlp(f"model.layers.{index}.{experts.module}", experts)
-        return self._mlp(self._weights.gate_up(index), self._weights.down(index))
+        if self._config.blocks.is_gated:
+            return self._mlp(self._weights.gate_up(index), self._weights.down(index))
+        up, down = self._weights.up(index), self._weights.down(index)
+        return FeedForward(self._linear(up), self._linear(down), self._activation(index))
+
+    def _activation(self, index: int) -> Callable[[Tensor], Tensor]:
+        if self._config.blocks.has_learned_activation:
+            return LearnedActivation.of(self._weights.learned_numbers(index))
+        return partial(self._operators.activate, activation=self._config.activation)
 
     def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> Mlp:
         *gate_up, down = experts.projections

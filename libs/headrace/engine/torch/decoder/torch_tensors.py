@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.checkpoints.weight_source import WeightSource
-from headrace.engine.checkpoints.weights.quantized_matrix import Weight, stack
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight, reordered, stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,12 @@ class TorchTensors:
 
     def raised(self, vector: Tensor, offset: float) -> Tensor:
         return vector.float() + offset
+
+    def scaled(self, vector: Tensor, factor: float) -> Tensor:
+        return vector.float() * factor
+
+    def reordered(self, weight: Weight, rows: NDArray[np.int64]) -> Weight:
+        return reordered(weight, torch.from_numpy(rows))
+
+    def picked(self, vector: Tensor, places: NDArray[np.int64]) -> Tensor:
+        return vector[torch.from_numpy(places).to(vector.device)]

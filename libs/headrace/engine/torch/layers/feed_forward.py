@@ -14,6 +14,10 @@ class FeedForward:
     down: Linear
     activate: Callable[[Tensor], Tensor]
 
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Maps [rows, hidden] to the same shape."""
+        return self.down(self.activate(self.up(inputs)))
+
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         """Computes the block's output plus `residual`, both [rows, hidden]."""
         return self.down.add_to_residual(self.activate(self.up(inputs)), residual)

@@ -16,4 +16,5 @@ class LayerNorm:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, hidden] to the same shape."""
-        return functional.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.epsilon)
+        numbers = inputs.to(self.weight.dtype)
+        return functional.layer_norm(numbers, self.weight.shape, self.weight, self.bias, self.epsilon).to(inputs.dtype)

@@ -44,6 +44,8 @@ class KernelOperators:
         return KernelNorm(self.context, weight, bias, epsilon)
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        if activation == "relu_squared":
+            return self._apply(Function.RELU, inputs).square_()
         return self._apply(FUNCTIONS[activation], inputs)
 
     def gate(self, inputs: Tensor, activation: Activation) -> Tensor:

@@ -17,6 +17,8 @@ def activated(inputs: Tensor, activation: Activation) -> Tensor:
             return functional.gelu(inputs, approximate="tanh")
         case "relu":
             return functional.relu(inputs)
+        case "relu_squared":
+            return functional.relu(inputs).square_()
 
 
 def gated(inputs: Tensor, activation: Activation) -> Tensor:

@@ -86,10 +86,10 @@ def modules_of(config: DecoderConfig, place: ShardPlace) -> dict[str, tuple[int,
     query, kv = (count * config.head_size // share for count in (config.head_count, config.kv_head_count))
     inner = config.intermediate_size // share
     sizes = {"q_proj": (query, hidden), "k_proj": (kv, hidden), "v_proj": (kv, hidden), "o_proj": (hidden, query)}
-    if config.fused_projections:
+    if config.fused_qkv:
         sizes = {"qkv_proj": (query + 2 * kv, hidden), "o_proj": (hidden, query)}
     blocks = {"gate_proj": (inner, hidden), "up_proj": (inner, hidden), "down_proj": (hidden, inner)}
-    if config.fused_projections:
+    if config.fused_gate_up:
         blocks = {"gate_up_proj": (2 * inner, hidden), "down_proj": (hidden, inner)}
     return {f"self_attn.{name}": size for name, size in sizes.items()} | {
         f"mlp.{name}": size for name, size in blocks.items()

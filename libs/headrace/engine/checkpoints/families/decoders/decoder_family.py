@@ -25,3 +25,12 @@ class Family:
     activation_key: str = "hidden_act"
     activations: tuple[str, ...] = ("silu", "swish")
     """Names of the one activation that its models use."""
+    is_nested: bool = False
+    """Whether config.json describes a model that also reads images, and this decoder in its `text_config`."""
+
+    def own_part(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the keys of a config.json that describe the decoder, with defaults for all that it omits."""
+        if not self.is_nested:
+            return {**self.defaults, **raw}
+        whole = {name: value for name, value in raw.items() if name != "model_type"}
+        return {**self.defaults, **(raw.get("text_config") or {}), **whole}

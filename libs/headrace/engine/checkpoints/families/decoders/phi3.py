@@ -12,7 +12,8 @@ from headrace.engine.checkpoints.families.decoders.sliding_window import same_wi
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     return replace(
         config,
-        fused_projections=True,
+        fused_qkv=True,
+        fused_gate_up=True,
         qkv_bias=False,
         output_bias=False,
         mlp_bias=False,

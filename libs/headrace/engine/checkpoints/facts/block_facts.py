@@ -1,0 +1,37 @@
+"""Form of a layer's attention and feed-forward block, and of their norms."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """The form of a layer. Default values are Llama's, and with them the fused kernels of the CPU compute a layer."""
+
+    centers_norms: bool = False
+    """Whether norms subtract the mean first: layer norm (Ba et al., 2016), not RMS norm."""
+    biased_norms: bool = False
+    """Whether those norms have biases in the checkpoint. Without, a bias is zero."""
+    normalizes_inputs: bool = True
+    """Whether blocks have normalized inputs. Otherwise their outputs alone are normalized, as in OLMo 2."""
+    is_parallel: bool = False
+    """Whether both blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021)."""
+    is_gated: bool = True
+    """Whether the feed-forward block has gates. Otherwise an activation lies between two products."""
+    has_learned_activation: bool = False
+    """Whether that activation is xIELU (Huang and Schlag, 2024), whose numbers each layer has of its own."""
+    normalizes_whole_heads: bool = False
+    """Whether all query heads, and all key heads, are normalized as one vector each."""
+
+    @property
+    def misfit(self) -> str:
+        """Names what the fused kernels of the CPU do not compute, or nothing."""
+        reasons = {
+            "its norms subtract the mean": self.centers_norms,
+            "its blocks have inputs that are not normalized": not self.normalizes_inputs,
+            "its attention and feed-forward block read the same inputs": self.is_parallel,
+            "its feed-forward block has no gates": not self.is_gated,
+            "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
+        }
+        return next(
+            (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds), ""
+        )

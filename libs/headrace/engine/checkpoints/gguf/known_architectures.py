@@ -1,0 +1,19 @@
+"""GGUF's architectures that Headrace reads, by their names in files."""
+
+from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
+from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.engine.checkpoints.gguf.later_architectures import LATER_ARCHITECTURES
+from headrace.errors.tree import Unsupported
+
+KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES
+
+
+def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
+    """Returns the architecture of a file. Raises Unsupported, listing the supported ones."""
+    name = metadata.architecture
+    if name not in KNOWN_ARCHITECTURES:
+        known = ", ".join(KNOWN_ARCHITECTURES)
+        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}")
+    if name == "llama" and metadata.integer("expert_count", 0):
+        return MIXTRAL
+    return KNOWN_ARCHITECTURES[name]

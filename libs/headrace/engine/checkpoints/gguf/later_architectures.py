@@ -1,0 +1,86 @@
+"""GGUF's architectures of the families that came later, see `gguf_architecture.py`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.engine.checkpoints.gguf.gguf_architecture import LAYER_NAMES, SANDWICH_NAMES, GgufArchitecture
+from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.errors.tree import Unsupported
+
+_SANDWICH_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
+_QUERY_BIAS = {"attention_bias": "attn_q"}
+
+
+def _granite(metadata: GgufMetadata) -> Mapping[str, Any]:
+    usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
+    return {
+        "embedding_multiplier": metadata.number("embedding_scale", 1.0),
+        "residual_multiplier": metadata.number("residual_scale", 1.0),
+        "attention_multiplier": metadata.number("attention.scale", usual_size**-0.5),
+        "logits_scaling": metadata.number("logit_scale", 1.0),
+    }
+
+
+def _partial(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Returns the share of a head that rotates."""
+    usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
+    head_size = metadata.integer("attention.key_length", usual_size)
+    return {"partial_rotary_factor": metadata.integer("rope.dimension_count", head_size) / head_size}
+
+
+def _olmo2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    if metadata.has("attention.sliding_window"):
+        raise Unsupported(f"{metadata.path}: OLMo 3 is not supported as GGUF: serve its folder of safetensors")
+    return {}
+
+
+def _exaone4(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Sets the period of layers without a window to 4, as in all existing models of the family that have windows."""
+    return {"sliding_window": metadata.integer("attention.sliding_window", 0) or None, "sliding_window_pattern": 4}
+
+
+def _command_r(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {"logit_scale": metadata.number("logit_scale")}
+
+
+def _cohere2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {**_command_r(metadata), "sliding_window": metadata.integer("attention.sliding_window")}
+
+
+def _starcoder2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {"sliding_window": metadata.integer("attention.sliding_window", 0) or None}
+
+
+def _stablelm(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        **_partial(metadata),
+        "use_parallel_residual": bool(metadata.get(f"{metadata.architecture}.use_parallel_residual", False)),
+    }
+
+
+LATER_ARCHITECTURES = {
+    "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
+    "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=_granite),
+    "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=_partial, biased_modules=_QUERY_BIAS),
+    "seed_oss": GgufArchitecture(
+        "SeedOssForCausalLM",
+        {**LAYER_NAMES, "post_attention_layernorm": "post_attention_norm"},
+        biased_modules={**_QUERY_BIAS, "attention_out_bias": "attn_output", "mlp_bias": "ffn_down"},
+    ),
+    "ernie4_5": GgufArchitecture("Ernie4_5ForCausalLM", biased_modules={"use_bias": "attn_q"}),
+    "olmo2": GgufArchitecture("Olmo2ForCausalLM", _SANDWICH_NAMES, describe=_olmo2),
+    "exaone4": GgufArchitecture("Exaone4ForCausalLM", _SANDWICH_NAMES, describe=_exaone4),
+    "command-r": GgufArchitecture("CohereForCausalLM", describe=_command_r),
+    "cohere2": GgufArchitecture("Cohere2ForCausalLM", describe=_cohere2),
+    "starcoder2": GgufArchitecture(
+        "Starcoder2ForCausalLM", describe=_starcoder2, biased_modules={"use_bias": "attn_q"}
+    ),
+    "stablelm": GgufArchitecture("StableLmForCausalLM", describe=_stablelm, biased_modules={"use_qkv_bias": "attn_q"}),
+    "nemotron": GgufArchitecture(
+        "NemotronForCausalLM",
+        norm_offset=1.0,
+        describe=_partial,
+        biased_modules={**_QUERY_BIAS, "mlp_bias": "ffn_down"},
+    ),
+}
+"""Architectures by their GGUF names."""

@@ -1,0 +1,73 @@
+"""Names of a decoder's tensors in checkpoints of families, or of models without a head, that have others than Llama."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+
+PREFIX = "model."
+NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
+"""Prefixes of the decoder in models that also read images, in the spellings of transformers 4 and 5."""
+HEADS = {"language_model.model.": "language_model.lm_head"}
+"""Names of the head by prefix, where it is not `lm_head`."""
+_MODULE = re.compile(r"(layers\.\d+\.)(.+)\.(\w+)")
+
+
+class TensorNames(Protocol):
+    """Names of the tensors of a checkpoint."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNaming:
+    """Names that a checkpoint may have, as far as the configuration tells."""
+
+    modules: tuple[tuple[str, str], ...] = ()
+    """See `DecoderConfig.module_names`."""
+    prefixes: tuple[str, ...] = (PREFIX,)
+    """Prefixes to look for, in this order."""
+
+    @classmethod
+    def of(cls, config: DecoderConfig) -> Self:
+        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
+        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""))
+
+
+USUAL_NAMING = ModuleNaming()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNames:
+    """Names in one checkpoint."""
+
+    prefix: str = PREFIX
+    modules: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, naming: ModuleNaming, names: TensorNames) -> Self:
+        """Finds the prefix that the tensors `names` have: the first one, if none has an embedding."""
+        found = (prefix for prefix in naming.prefixes if f"{prefix}embed_tokens.weight" in names)
+        return cls(next(found, naming.prefixes[0]), dict(naming.modules))
+
+    @property
+    def are_usual(self) -> bool:
+        return self.prefix == PREFIX and not self.modules
+
+    def stored(self, name: str) -> str:
+        """Returns the stored name of a tensor, such as model.norm.weight, or of a module such as lm_head."""
+        if not name.startswith(PREFIX):
+            head, dot, kind = name.partition(".")
+            return (HEADS.get(self.prefix, head) if head == "lm_head" else head) + dot + kind
+        return self.prefix + self._renamed(name.removeprefix(PREFIX))
+
+    def _renamed(self, name: str) -> str:
+        """Renames a module, or the module of a tensor."""
+        layer, _, part = name.partition(".")[2].partition(".")
+        if not name.startswith("layers."):
+            return name
+        if part in self.modules:
+            return f"layers.{layer}.{self.modules[part]}"
+        found = _MODULE.fullmatch(name)
+        return name if found is None else f"{found[1]}{self.modules.get(found[2], found[2])}.{found[3]}"
