@@ -68,6 +68,7 @@ FUSED: dict[str, dict[str, Any]] = {
         "layer_types": ["full_attention"] * 3,
         "tie_word_embeddings": False,
     },
+    "glm": {"model_type": "glm", "head_dim": 32},
     "glm4": {"model_type": "glm4", "head_dim": 32},
     "glm4_unbiased": {"model_type": "glm4", "head_dim": 16, "attention_bias": False, "tie_word_embeddings": False},
     "seed_oss": {"model_type": "seed_oss", "head_dim": 32},
@@ -141,6 +142,7 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "stablelm_parallel": {"model_type": "stablelm", "use_parallel_residual": True, "tie_word_embeddings": False},
     "nemotron": {"model_type": "nemotron", "head_dim": 32},
     "nemotron_biased": {"model_type": "nemotron", "attention_bias": True, "mlp_bias": True},
+    "arcee": {"model_type": "arcee", "rope_parameters": YARN},
     "apertus": {"model_type": "apertus", "rope_parameters": YARN, "dtype": "float32"},
     "apertus_biased": {"model_type": "apertus", "attention_bias": True, "dtype": "float32"},
 }

@@ -1,6 +1,7 @@
 """The architectures that Headrace supports."""
 
 from headrace.engine.checkpoints.families.composed.apertus import APERTUS
+from headrace.engine.checkpoints.families.composed.arcee import ARCEE
 from headrace.engine.checkpoints.families.composed.cohere import COHERE
 from headrace.engine.checkpoints.families.composed.cohere2 import COHERE2
 from headrace.engine.checkpoints.families.composed.exaone4 import EXAONE4
@@ -26,7 +27,7 @@ from headrace.engine.checkpoints.families.encoders.mpnet import MPNET
 from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_ROBERTA
 from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
-from headrace.engine.checkpoints.families.fused.glm4 import GLM4
+from headrace.engine.checkpoints.families.fused.glm4 import GLM, GLM4
 from headrace.engine.checkpoints.families.fused.granite import GRANITE
 from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HYBRID
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
@@ -39,6 +40,7 @@ _FUSED = (
     SMOLLM3,
     GRANITE,
     GRANITE_HYBRID,
+    GLM,
     GLM4,
     SEED_OSS,
     ERNIE4_5,
@@ -46,7 +48,7 @@ _FUSED = (
     MINISTRAL3,
     GEMMA3_MULTIMODAL,
 )
-_COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS)
+_COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED)}
 
 ENCODER_FAMILIES = {

@@ -1,4 +1,5 @@
-"""GLM-4-0414 (GLM team, 2025): norms before and after blocks, and half of a head rotates, in pairs of neighbors."""
+"""GLM-4 (GLM team, 2024), of which half a head rotates, in pairs of neighbors, and GLM-4-0414 (2025), which has norms
+behind blocks too."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,18 +15,14 @@ NAMES = (
 )
 
 
+def _adapt_glm(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    return replace(config, pairs_neighbors=True, fused_gate_up=True, output_bias=False, mlp_bias=False)
+
+
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    return replace(
-        config,
-        post_norms=True,
-        pairs_neighbors=True,
-        fused_gate_up=True,
-        output_bias=False,
-        mlp_bias=False,
-        module_names=NAMES,
-    )
+    return replace(_adapt_glm(config, raw), post_norms=True, module_names=NAMES)
 
 
-GLM4 = Family(
-    "Glm4ForCausalLM", _adapt, {"attention_bias": True, "partial_rotary_factor": 0.5, "rms_norm_eps": 1.5625e-07}
-)
+DEFAULTS = {"attention_bias": True, "partial_rotary_factor": 0.5, "rms_norm_eps": 1.5625e-07}
+GLM = Family("GlmForCausalLM", _adapt_glm, DEFAULTS)
+GLM4 = Family("Glm4ForCausalLM", _adapt, DEFAULTS)

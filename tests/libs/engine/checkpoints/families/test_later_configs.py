@@ -1,0 +1,125 @@
+"""The config.json files of later families, in the spelling of the hub: what is read, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.libs.engine.checkpoints.families.test_published_configs import read
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_models import make_family
+
+from headrace.engine.checkpoints.adapters.adapter_parts import read_parts
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.errors import InvalidCheckpoint, Unsupported
+
+TEXT = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 8, "vocab_size": 1000}
+YARN = {"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 16384}
+
+
+def test_smollm3_rotates_where_its_list_has_a_one(tmp_path: Path) -> None:
+    config = read(tmp_path, "SmolLM3ForCausalLM", no_rope_layers=[1, 1, 1, 0] * 2, rope_theta=5e6)
+    assert (config.unrotated_layers, config.windows, config.tied_embeddings) == ({3, 7}, (None,) * 8, True)
+    assert config == read(tmp_path, "SmolLM3ForCausalLM", rope_theta=5e6)
+
+
+def test_granite_divides_by_its_residual_multiplier(tmp_path: Path) -> None:
+    factors = {"embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.015625}
+    config = read(tmp_path, "GraniteForCausalLM", **factors, logits_scaling=8.0, rms_norm_eps=1e-5)
+    assert (config.embedding_scale, config.attention_scale, config.logit_scale) == (48.0, 0.015625, 0.125)
+    assert config.rms_norm_epsilon == pytest.approx(16e-5)
+
+
+def test_glm4_turns_half_of_a_head(tmp_path: Path) -> None:
+    config = read(tmp_path, "Glm4ForCausalLM", head_dim=128)
+    assert (config.rotary_size, config.qkv_bias, config.output_bias, config.post_norms) == (64, True, False, True)
+
+
+def test_nested_models_are_read_from_their_text_part(tmp_path: Path) -> None:
+    """Published files name the text model once, and leave out of it what all models of the family share."""
+    gemma = read(
+        tmp_path,
+        "Gemma3ForConditionalGeneration",
+        model_type="gemma3",
+        text_config={"model_type": "gemma3_text", **TEXT, "sliding_window": 1024},
+    )
+    assert (gemma.head_count, gemma.head_size, gemma.windows[:6]) == (4, 256, (1024,) * 5 + (None,))
+    assert (gemma.is_nested, gemma.tied_embeddings, gemma.precision) == (True, True, "bfloat16")
+    text = {"model_type": "mistral", **TEXT, "head_dim": 128, "rope_theta": 1e9, "sliding_window": None}
+    mistral = read(tmp_path, "Mistral3ForConditionalGeneration", model_type="mistral3", text_config=text)
+    assert (mistral.head_size, mistral.rope_theta, mistral.tied_embeddings) == (128, 1e9, False)
+
+
+def test_ministral_3_ends_where_its_queries_would_be_scaled(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_position_embeddings": 262144, "sliding_window": None}
+    scaled = read(tmp_path, "Ministral3ForCausalLM", rope_parameters={**YARN, "llama_4_scaling_beta": 0.1}, **settings)
+    assert scaled.max_model_length == 16384
+    assert read(tmp_path, "Ministral3ForCausalLM", rope_parameters=YARN, **settings).max_model_length == 262144
+
+
+def test_layers_without_a_window_do_not_rotate(tmp_path: Path) -> None:
+    cohere = read(tmp_path, "Cohere2ForCausalLM", sliding_window=4096, sliding_window_pattern=4)
+    assert (cohere.windows, cohere.unrotated_layers) == (((4096,) * 3 + (None,)) * 2, {3, 7})
+    exaone = read(tmp_path, "Exaone4ForCausalLM", sliding_window=4096, sliding_window_pattern=4)
+    assert (exaone.windows, exaone.unrotated_layers) == (cohere.windows, {3, 7})
+    assert read(tmp_path, "Exaone4ForCausalLM", sliding_window=None).unrotated_layers == frozenset()
+
+
+def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> None:
+    config = read(tmp_path, "Olmo3ForCausalLM", sliding_window=4096, rope_scaling=YARN, rope_theta=5e5)
+    assert (config.windows, config.local_rope_theta) == (((4096,) * 3 + (None,)) * 2, 5e5)
+    assert config.rope_scaling is not None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings", "named"),
+    [
+        ("GraniteMoeHybridForCausalLM", {"num_local_experts": 8}, "experts"),
+        ("GraniteMoeHybridForCausalLM", {"num_local_experts": 0, "layer_types": ["mamba"] * 8}, "'mamba'"),
+        ("CohereForCausalLM", {"use_qk_norm": True}, "use_qk_norm"),
+        ("StableLmForCausalLM", {"qk_layernorm": True}, "qk_layernorm"),
+        ("Exaone4ForCausalLM", {"sliding_window_pattern": "LLLG"}, "'LLLG'"),
+        ("NemotronForCausalLM", {"hidden_act": "gelu"}, "activation gelu"),
+        ("Mistral3ForConditionalGeneration", {"text_config": {"model_type": "mistral4"}}, "'mistral4'"),
+        (
+            "Olmo3ForCausalLM",
+            {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}},
+            "layers with a window",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(
+    tmp_path: Path, architecture: str, settings: dict[str, Any], named: str
+) -> None:
+    activation = {"ApertusForCausalLM": "xielu", "NemotronForCausalLM": "relu2"}.get(architecture, "silu")
+    with pytest.raises(Unsupported, match=named):
+        read(tmp_path, architecture, **{"hidden_act": activation, **settings})
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings", "named"),
+    [
+        ("SmolLM3ForCausalLM", {"no_rope_layers": [1]}, "1 entries for 8 layers"),
+        ("GraniteForCausalLM", {"residual_multiplier": 0}, "residual_multiplier is 0"),
+        ("Glm4ForCausalLM", {"partial_rotary_factor": 1.5}, "24 of 16 elements"),
+        ("CohereForCausalLM", {"logit_scale": None}, "malformed"),
+    ],
+)
+def test_malformed_configurations_are_refused(
+    tmp_path: Path, architecture: str, settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidCheckpoint, match=named):
+        read(tmp_path, architecture, **settings)
+
+
+@pytest.mark.parametrize("name", ["glm4", "mistral3", "olmo2"])
+def test_adapters_of_other_layers_are_refused(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    with pytest.raises(Unsupported, match=r"adapters of .* are not supported"):
+        read_parts(tmp_path / "adapter", read_model_config(tmp_path))
+
+
+def test_several_processes_share_no_blocks_of_other_kinds(tmp_path: Path) -> None:
+    make_family(tmp_path, "cohere")
+    with pytest.raises(Unsupported, match="CohereForCausalLM cannot be shared by several processes"):
+        load_text_engine(tmp_path, engine_config(tensor_parallel_count=2))
