@@ -42,7 +42,7 @@ FORMATS = (
     "fp8",
     "nvfp4-pack-quantized",
 )
-FAMILIES = ["qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
+FAMILIES = ["glm4", "smollm3", "qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
 
 
 @pytest.fixture(scope="module")
