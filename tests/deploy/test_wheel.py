@@ -155,7 +155,7 @@ def settings(environment: Path) -> dict[str, str]:
 def test_a_newcomer_gets_through_the_first_ten_minutes(
     environment: Path, settings: dict[str, str], tmp_path: Path
 ) -> None:
-    """Start in the background, console, chat, a model of one's own, another name, an adapter, a key, a restart."""
+    """Covers background start, console, chat, a GGUF model, an alias, an adapter, an API key and a restart."""
     torch = [str(environment / "bin" / "python"), "-c", "import torch"]
     assert subprocess.run(torch, env=settings, capture_output=True, check=False).returncode != 0
     person = Newcomer(environment / "bin" / "headrace", settings, tmp_path)

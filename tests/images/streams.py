@@ -1,4 +1,4 @@
-"""Keeps a number of streams running through a platform, and compares each answer with the first one to its prompt.
+"""Load script: keeps N streams open and checks every answer against the first answer to the same prompt.
 
     python streams.py FOLDER COUNT [TOKENS [RESUME_SECONDS]]
 

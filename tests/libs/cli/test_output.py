@@ -1,4 +1,4 @@
-"""Output of commands that outlive those that read it."""
+"""Commands keep working after the reader of their output is gone."""
 
 import subprocess
 import sys

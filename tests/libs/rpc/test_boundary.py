@@ -1,4 +1,4 @@
-"""A call that fails is told apart from a caller that gives up."""
+"""A failed call is distinguished from a canceled caller."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Changes to what is served are kept whole, whoever makes them at the same time."""
+"""Concurrent changes to the file of served models are never lost."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Ports that make no sense are told as such."""
+"""Invalid ports are reported clearly."""
 
 import pytest
 

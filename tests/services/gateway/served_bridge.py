@@ -88,7 +88,7 @@ class Gateway:
         return sum(connection._is_parting for connection in connections)
 
     async def stop(self) -> None:
-        """Ends the bridge as a gateway that is told to end does."""
+        """Shuts the bridge down the way a gateway shuts down on SIGTERM."""
         await self._http.stop(Deadline.after(PATIENCE))
 
     async def connect(self, limit: int = 2**16) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

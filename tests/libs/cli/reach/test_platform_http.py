@@ -1,4 +1,4 @@
-"""A platform that cannot be reached is told with the reason."""
+"""Errors say why a platform cannot be reached."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""Deltas of one token each add up to those that came."""
+"""Splitting deltas into single tokens loses nothing."""
 
 from collections.abc import AsyncGenerator
 
