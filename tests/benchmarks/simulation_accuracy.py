@@ -77,8 +77,8 @@ def simulated(arrivals: list[Arrival], overhead: float) -> dict[str, list[float]
         decode_seconds_per_sequence=DECODE_SECONDS,
         overhead_seconds=overhead,
     )
-    platform = scenario.play(Traffic(tuple(arrivals)))
-    outcomes = list(platform.outcomes.values())
+    pool = scenario.play(Traffic(tuple(arrivals)))
+    outcomes = list(pool.platform.outcomes.values())
     assert all(outcome.ending is Ending.FINISHED for outcome in outcomes)
     return {
         "ttft": [outcome.ttft for outcome in outcomes],

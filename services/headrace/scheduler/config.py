@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.lifecycle import ServiceSettings
+from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
 from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.policy import Policy
 from headrace.settings.addresses import Addresses
@@ -37,6 +38,18 @@ class SchedulerSettings(ServiceSettings):
     """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from a prefill worker."""
     assumed_transfer_rate: float = Field(default=1e9, gt=0)
     """Bytes per second at which KV blocks are assumed to travel until a worker has measured it."""
+    scaling_target_use: float = Field(default=0.85, gt=0, le=1)
+    """Share of the workers' capacity in use above which more workers are wanted."""
+    scaling_low_use: float = Field(default=0.6, gt=0, le=1)
+    """Share of the capacity of fewer workers that would have to suffice before any is given up."""
+    scaling_first_token_seconds: float = Field(default=1.0, gt=0)
+    """Time within which waiting prompts are to be computed."""
+    scaling_settle_seconds: float = Field(default=300.0, gt=0)
+    """Time for which fewer workers must have sufficed before any is given up."""
+    scaling_idle_seconds: float = Field(default=600.0, gt=0)
+    """Time without any request after which no worker is wanted."""
+    scaling_start_seconds: float = Field(default=30.0, gt=0)
+    """Time in which a new worker is ready, until one was seen to start."""
     dispatch_seconds: float = Field(default=1.0, gt=0)
     """Deadline of one dispatch call. A worker only queues what it is given, so that it answers at once."""
 
@@ -51,4 +64,12 @@ class SchedulerSettings(ServiceSettings):
             no_worker_seconds=self.no_worker_seconds,
             starvation_seconds=self.starvation_seconds,
             transfer=TransferTerms(self.least_transfer_token_count, self.assumed_transfer_rate),
+            scaling=ScalingTerms(
+                target_use=self.scaling_target_use,
+                low_use=self.scaling_low_use,
+                first_token_seconds=self.scaling_first_token_seconds,
+                settle_seconds=self.scaling_settle_seconds,
+                idle_seconds=self.scaling_idle_seconds,
+                start_seconds=self.scaling_start_seconds,
+            ),
         )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reason, Reject, WakeAt
+from headrace.scheduler.core.demand.demand import Demand
+from headrace.scheduler.core.demand.measured_load import measure_load
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import choose
 from headrace.scheduler.core.fleet.prefill import choose_prefill
@@ -29,6 +31,7 @@ class ModelDesk:
         self.accounts = Accounts()
         self.queue = ModelQueue(self.accounts, policy.starvation_seconds)
         self.fleet = Fleet()
+        self.demand = Demand(policy.scaling)
         self._policy = policy
         self._window = BatchWindow(policy.max_window_seconds, policy.max_batch_size)
         self._forecast = Forecast()
@@ -56,6 +59,7 @@ class ModelDesk:
 
     def submit(self, ticket: Ticket, now: float) -> Iterator[Decision]:
         """Queues a ticket, or rejects it or a less urgent one where there is no room."""
+        self.demand.note_arrival(self._missing(ticket), now)
         if ticket.urgency is Urgency.REALTIME:
             self._last_urgent = now
         if self._last_heard is None:
@@ -136,6 +140,9 @@ class ModelDesk:
         """Rejects tickets that waited long enough without a worker. Time before they arrived does not count."""
         self.fleet.choose_reserved()
         self.fleet.keep_adapters(self.queue.adapters)
+        if self.demand.is_due(now):
+            load = measure_load(self.fleet, len(self.queue), self.queue.token_count, now)
+            self.demand.look(load, self.accounts.mean_output, now)
         if self.fleet.look_around(now) or self._last_heard is None:
             self._last_heard = now
         if now - self._last_heard <= self._policy.no_worker_seconds:
@@ -146,6 +153,11 @@ class ModelDesk:
             if not ticket.resumes and waited > self._policy.no_worker_seconds:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
+
+    def _missing(self, ticket: Ticket) -> int:
+        """Counts the tokens of a prompt that no worker holds."""
+        block_size = self._last_report.block_size if self._last_report else 0
+        return max(1, ticket.prompt_token_count - max(ticket.held.values(), default=0) * block_size)
 
     def _mark_sent(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
         """Counts a ticket as in flight to a worker, and yields Preempt if a sequence pauses there for it."""

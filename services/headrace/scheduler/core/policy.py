@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
 from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 
 
@@ -25,3 +26,5 @@ class Policy:
     """Time after which the oldest request gets every fourth turn, whatever its class."""
     transfer: TransferTerms = field(default_factory=TransferTerms)
     """Terms on which prompts are computed on another worker than their requests."""
+    scaling: ScalingTerms = field(default_factory=ScalingTerms)
+    """Terms on which workers are wanted."""

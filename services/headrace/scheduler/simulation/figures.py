@@ -6,19 +6,21 @@ from typing import Any
 
 from headrace.load_generator.percentile import percentile
 from headrace.scheduler.simulation.outcome import Ending, Outcome
+from headrace.scheduler.simulation.scaled_pool import ScaledPool
 from headrace.scheduler.simulation.scenario import Scenario
-from headrace.scheduler.simulation.simulated_platform import SimulatedPlatform
 from headrace.scheduler.simulation.traffic import Traffic
 
 PERCENTILES = (50, 95, 99)
 
 
-def figures(scenario: Scenario, traffic: Traffic, platform: SimulatedPlatform) -> dict[str, Any]:
+def figures(scenario: Scenario, traffic: Traffic, pool: ScaledPool) -> dict[str, Any]:
     """Returns what JSON shows of a simulation: times in milliseconds of virtual time, rates per virtual second.
 
     Latencies are those of requests that finished. Goodput counts finished requests within both service levels, and its
     share is of all requests. All rates are over the time from the first arrival to the last end.
     """
+    platform = pool.platform
+    workers = [*platform.retired, *platform.workers.values()]
     outcomes = list(platform.outcomes.values())
     finished = [outcome for outcome in outcomes if outcome.ending is Ending.FINISHED]
     good_count = sum(_is_good(outcome, scenario) for outcome in finished)
@@ -43,14 +45,14 @@ def figures(scenario: Scenario, traffic: Traffic, platform: SimulatedPlatform) -
         "goodput_requests_per_second": _per(good_count, seconds),
         "goodput_share": _per(good_count, len(outcomes)),
         "output_tokens_per_second": _per(output_count, seconds),
-        "utilization": _per(
-            sum(worker.busy_seconds for worker in platform.workers.values()), seconds * len(platform.workers)
-        ),
+        "utilization": _per(sum(worker.busy_seconds for worker in workers), pool.worker_seconds()),
+        "worker_hours": round(pool.worker_seconds() / 3600, 4),
+        "most_workers": pool.most_count,
         "cached_prompt_share": _per(sum(outcome.cached_token_count for outcome in finished), prompt_count),
-        "preemptions": sum(worker.stats.preemption_count for worker in platform.workers.values()),
+        "preemptions": sum(worker.stats.preemption_count for worker in workers),
         "max_queue_depth": platform.max_waiting_count,
         "output_tokens": output_count,
-        "steps": sum(worker.stats.step_count for worker in platform.workers.values()),
+        "steps": sum(worker.stats.step_count for worker in workers),
         "events": platform.clock.act_count,
     }
 

@@ -3,10 +3,14 @@
 from dataclasses import fields
 
 from headrace.errors import InvalidRequest
+from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
 from headrace.scheduler.core.policy import Policy
 
 DEFAULT = "default"
-SETTINGS = tuple(field.name for field in fields(Policy) if field.name != "transfer")
+SETTINGS = (
+    *(field.name for field in fields(Policy) if field.name not in ("transfer", "scaling")),
+    *(f"scaling_{field.name}" for field in fields(ScalingTerms)),
+)
 """Settings that may differ. Those of transfers do nothing here: no simulated worker computes prompts for others."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from headrace.engine.engines.sim import SimConfig
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.simulation.policy_text import DEFAULT, policy_of
+from headrace.scheduler.simulation.scaled_pool import PoolLimits, ScaledPool
 from headrace.scheduler.simulation.simulated_platform import MODEL, SimulatedPlatform
 from headrace.scheduler.simulation.trace_file import read_trace
 from headrace.scheduler.simulation.traffic import Traffic
@@ -23,6 +24,13 @@ class Scenario:
     """Path of the trace."""
     policy: str = DEFAULT
     worker_count: int = 1
+    """Workers at the start."""
+    least_worker_count: int = 1
+    """Fewest workers where their number follows the demand."""
+    most_worker_count: int | None = None
+    """Most workers where their number follows the demand. None: it is always the same."""
+    start_seconds: float = 30.0
+    """Time in which a further worker is ready."""
     rate: float = 1.0
     """Factor by which requests come faster than in the trace."""
     seconds: float | None = None
@@ -58,13 +66,14 @@ class Scenario:
         """Reads the part of the trace that is played. Raises InvalidRequest."""
         return read_trace(Path(self.trace)).part(self.seconds, self.limit)
 
-    def play(self, traffic: Traffic) -> SimulatedPlatform:
-        """Plays traffic to its end, and returns the platform as it is then. Raises InvalidRequest or ConfigError for a
-        policy that cannot be."""
+    def play(self, traffic: Traffic) -> ScaledPool:
+        """Plays traffic to its end, and returns the platform and its workers as they are then.
+
+        Raises InvalidRequest or ConfigError for a policy that cannot be.
+        """
         platform = SimulatedPlatform(policy_of(self.policy))
         config = self._worker_config(traffic)
-        for number in range(self.worker_count):
-            platform.add_worker(f"worker-{number}", config)
+        pool = ScaledPool(platform, config, self.worker_count, self._limits())
         for number, arrival in enumerate(traffic.at_rate(self.rate)):
             arrives_at = arrival.time + self.overhead_seconds
             ticket = Ticket(
@@ -80,7 +89,12 @@ class Scenario:
             prompt = partial(arrival.prompt_token_ids, number)
             platform.submit(arrives_at, ticket, prompt, asked_at=arrival.time)
         platform.run_to_end()
-        return platform
+        return pool
+
+    def _limits(self) -> PoolLimits:
+        if self.most_worker_count is None:
+            return PoolLimits(self.worker_count, self.worker_count, 0.0)
+        return PoolLimits(self.least_worker_count, self.most_worker_count, self.start_seconds)
 
     def _worker_config(self, traffic: Traffic) -> SimConfig:
         return SimConfig(

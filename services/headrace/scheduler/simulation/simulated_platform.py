@@ -52,6 +52,8 @@ class SimulatedPlatform:
         self.outcomes: dict[str, Outcome] = {}
         """Outcomes by attempt, in the order of submission."""
         self.workers: dict[str, SimulatedWorker] = {}
+        self.retired: list[SimulatedWorker] = []
+        """Workers that have left."""
         self.placements: list[float] = []
         """Times at which workers accepted requests."""
         self.itls = array("d")
@@ -80,6 +82,11 @@ class SimulatedPlatform:
         )
         self.workers[name] = worker
         self._keep_reporting(worker)
+
+    def retire_worker(self, name: str) -> None:
+        """Gives a worker no more requests. It leaves when those that it runs have ended."""
+        self.workers[name].retire()
+        self._feed(events.WorkerReported(self.workers[name].report(), answers=True))
 
     def submit(
         self,
@@ -200,6 +207,11 @@ class SimulatedPlatform:
             self._feed(events.Settled(MODEL, outcome.ticket.request_id, outcome.token_count))
 
     def _keep_reporting(self, worker: SimulatedWorker) -> None:
+        if worker.has_retired:
+            del self.workers[worker.name]
+            self.retired.append(worker)
+            self._feed(events.WorkerLeft(MODEL, worker.name, worker.report().epoch))
+            return
         self._feed(events.WorkerReported(worker.report(), answers=True))
         self.clock.at(self.now + REPORT_SECONDS, lambda: self._keep_reporting(worker))
 

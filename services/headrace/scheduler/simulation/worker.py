@@ -55,12 +55,22 @@ class SimulatedWorker:
         """Tokens of the requests that the engine took for the step that runs: the last step's stats lack them."""
         self._open: set[str] = set()
         self._stepping = False
+        self._is_retiring = False
         self._version = 0
 
     @property
     def stats(self) -> EngineStats:
         """Load of the engine after its last step."""
         return self._stats
+
+    @property
+    def has_retired(self) -> bool:
+        """Whether it was retired, and has ended all requests."""
+        return self._is_retiring and not self._open
+
+    def retire(self) -> None:
+        """Says from now on that it leaves."""
+        self._is_retiring = True
 
     def check(self, request: EngineRequest) -> None:
         """Raises InvalidRequest for a request that can never run here."""
@@ -109,6 +119,7 @@ class SimulatedWorker:
             prefill_rate=self._pace.prefill_rate,
             step_seconds=self._pace.step_seconds,
             hourly_price=self._price,
+            draining=self._is_retiring,
         )
 
     def _wake(self) -> None:

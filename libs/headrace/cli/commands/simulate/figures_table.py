@@ -33,6 +33,8 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("output tokens/s", lambda one: f"{one['output_tokens_per_second']:,.1f}"),
     ("prompt tokens cached", lambda one: f"{one['cached_prompt_share']:.1%}"),
     ("utilization of workers", lambda one: f"{one['utilization']:.1%}"),
+    ("workers, most at once", lambda one: f"{one['most_workers']:,}"),
+    ("worker hours", lambda one: f"{one['worker_hours']:,.3f}"),
     ("queue depth, max", lambda one: f"{one['max_queue_depth']:,}"),
     ("virtual seconds", lambda one: f"{one['seconds']:,.1f}"),
 )

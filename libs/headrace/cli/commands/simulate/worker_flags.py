@@ -9,6 +9,7 @@ from typing import Any
 from cyclopts import Parameter
 
 from headrace.errors import InvalidRequest
+from headrace.launch.worker_bounds import WorkerBounds
 
 RATES = ("base_seconds", "prefill_seconds_per_token", "decode_seconds_per_sequence")
 """Keys of a file of rates, in seconds."""
@@ -20,7 +21,11 @@ class WorkerFlags:
     """Workers to simulate. All are alike."""
 
     workers: int = 1
-    """Number of workers."""
+    """Number of workers, or with --autoscale of those at the start."""
+    autoscale: str = ""
+    """Fewest and most workers, MIN:MAX, of which there are as many as the scheduler wants."""
+    start_seconds: float = 30.0
+    """Seconds in which a further worker is ready, with --autoscale."""
     rates: Path | None = None
     """JSON file with a worker's step times: base_seconds, prefill_seconds_per_token and decode_seconds_per_sequence,
     as measured or assumed. The flags below win over it."""
@@ -47,12 +52,25 @@ class WorkerFlags:
                 "--workers, --max-running, --kv-tokens and --context must be at least 1, --max-step-tokens at least 16"
             )
         return {
-            "worker_count": self.workers,
+            **self._counts(),
             "max_running_count": self.max_running,
             "max_step_token_count": self.max_step_tokens,
             "max_model_length": self.context,
             "kv_token_count": self.kv_tokens,
             **self._step_times(),
+        }
+
+    def _counts(self) -> dict[str, float]:
+        if not self.autoscale:
+            return {"worker_count": self.workers}
+        bounds = WorkerBounds.parse(self.autoscale)
+        if not (math.isfinite(self.start_seconds) and self.start_seconds >= 0):
+            raise InvalidRequest("--start-seconds must be a number of seconds from 0 on")
+        return {
+            "worker_count": bounds.clamp(self.workers),
+            "least_worker_count": bounds.least,
+            "most_worker_count": bounds.most,
+            "start_seconds": self.start_seconds,
         }
 
     def _step_times(self) -> dict[str, float]:

@@ -77,8 +77,7 @@ class Fleet:
                 moved = report.step_count != worker.report.step_count
                 if moved or not (report.running_count or report.waiting_token_count):
                     worker.last_progress = now
-                worker.report = report
-                worker.lent_token_count = 0
+                worker.take(report)
         self.reindex(worker)
 
     def remove(self, worker_id: str, epoch: int) -> None:

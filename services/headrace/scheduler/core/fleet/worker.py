@@ -76,6 +76,8 @@ class Worker:
     """Time at which it last finished a step, or had nothing to do."""
     suspect: bool = False
     """A call to it failed, and none has been answered since."""
+    slot_count: int = 0
+    """Most requests that it was seen to hold or accept. While prompts wait there, it accepts none."""
     stamp: int = 0
     """Grows whenever the worker's place among the others may have changed."""
     sent: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -84,6 +86,15 @@ class Worker:
     sent_token_count: int = 0
     lent_token_count: int = 0
     """Tokens of prompts that it was chosen to compute for others since its last report."""
+
+    def __post_init__(self) -> None:
+        self.take(self.report)
+
+    def take(self, report: WorkerReport) -> None:
+        """Replaces the report by a newer one."""
+        self.report = report
+        self.slot_count = max(self.slot_count, report.open_count + report.credit_count)
+        self.lent_token_count = 0
 
     @property
     def worker_id(self) -> str:

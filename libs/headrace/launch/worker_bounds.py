@@ -1,0 +1,27 @@
+"""Bounds of the number of workers of each model, where it follows the demand."""
+
+import re
+from dataclasses import dataclass
+
+from headrace.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBounds:
+    """Fewest and most workers."""
+
+    least: int
+    most: int
+
+    @classmethod
+    def parse(cls, text: str) -> "WorkerBounds":
+        """Reads MIN:MAX. Raises InvalidRequest for anything else."""
+        found = re.fullmatch(r"(\d{1,5}):(\d{1,5})", text)
+        least, most = map(int, found.groups()) if found else (1, 0)
+        if least > most or most < 1:
+            raise InvalidRequest(f"--autoscale is {text[:40]!r}; it must be MIN:MAX, such as 1:4: numbers of workers")
+        return cls(least, most)
+
+    def clamp(self, count: int) -> int:
+        """Returns the nearest number within the bounds."""
+        return min(max(count, self.least), self.most)

@@ -1,0 +1,1 @@
+"""Workers that a model needs, and why: signals in, a number out."""
