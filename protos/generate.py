@@ -19,7 +19,7 @@ def include_paths() -> list[str]:
 
 def generate(target: Path) -> None:
     """Writes Python modules and type stubs for every proto below `target`."""
-    protos = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("headrace/v1/*.proto"))
+    protos = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("headrace/v1/**/*.proto"))
     arguments = [
         "protoc",
         *include_paths(),
@@ -31,7 +31,9 @@ def generate(target: Path) -> None:
     ]
     if protoc.main(arguments) != 0:
         raise SystemExit("protoc failed; its messages are above")
-    (target / "headrace" / "v1" / "__init__.py").write_text('"""Generated from protos/headrace/v1. Do not edit."""\n')
+    for folder in {(target / proto).parent for proto in protos}:
+        source = folder.relative_to(target)
+        (folder / "__init__.py").write_text(f'"""Generated from protos/{source}. Do not edit."""\n')
 
 
 if __name__ == "__main__":

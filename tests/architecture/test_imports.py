@@ -48,6 +48,7 @@ MAY_IMPORT_GRPC = (
     "libs/headrace/errors/table.py",
     "services/headrace/gateway/api/grpc/inference_servicer.py",
     "services/headrace/worker/hosting/servicer.py",
+    "services/headrace/scheduler/scaling/servicer.py",
     *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
 )
 """Servicers, clients, and the two that turn calls and statuses into something else."""

@@ -1,9 +1,10 @@
 """Bounds of the number of workers of each model, where it follows the demand."""
 
-import re
 from dataclasses import dataclass
 
 from headrace.errors import InvalidRequest
+
+MAX_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,9 @@ class WorkerBounds:
     @classmethod
     def parse(cls, text: str) -> "WorkerBounds":
         """Reads MIN:MAX. Raises InvalidRequest for anything else."""
-        found = re.fullmatch(r"(\d{1,5}):(\d{1,5})", text)
-        least, most = map(int, found.groups()) if found else (1, 0)
+        parts = text.split(":")
+        is_known = len(parts) == 2 and all(part.isdecimal() and len(part) < MAX_DIGITS for part in parts)
+        least, most = map(int, parts) if is_known else (1, 0)
         if least > most or most < 1:
             raise InvalidRequest(f"--autoscale is {text[:40]!r}; it must be MIN:MAX, such as 1:4: numbers of workers")
         return cls(least, most)

@@ -22,6 +22,7 @@ RULES: Mapping[str, frozenset[str]] = {
         "SchedulerService/Schedule": {"gateway"},
         "SchedulerService/GetSchedule": {OPERATOR},
         "SchedulerService/Explain": {OPERATOR},
+        "SchedulerService/GetDemand": {OPERATOR},
         "CacheService/LookupResponse": {"gateway"},
         "CacheService/StoreResponse": {"gateway"},
         "CacheService/LookupPrefix": {"scheduler"},

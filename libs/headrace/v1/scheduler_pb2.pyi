@@ -637,6 +637,7 @@ class ModelQueue(_message.Message):
     WINDOW_SECONDS_FIELD_NUMBER: _builtins.int
     EXPECTED_WAIT_SECONDS_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
+    WANTED_WORKER_COUNT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model."""
     waiting_count: _builtins.int
@@ -647,6 +648,8 @@ class ModelQueue(_message.Message):
     """How long a request that comes now is expected to wait for a place, in seconds."""
     fence: _builtins.int
     """Number of the lease under which the scheduler leads this model; a later lease has a larger one. Zero: it has none."""
+    wanted_worker_count: _builtins.int
+    """Workers that are wanted. Unset: nothing is known of the model."""
     def __init__(
         self,
         *,
@@ -655,14 +658,186 @@ class ModelQueue(_message.Message):
         window_seconds: _builtins.float = ...,
         expected_wait_seconds: _builtins.float = ...,
         fence: _builtins.int = ...,
+        wanted_worker_count: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count", "wanted_worker_count", b"wanted_worker_count"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count", "expected_wait_seconds", b"expected_wait_seconds", "fence", b"fence", "model", b"model", "waiting_count", b"waiting_count", "wanted_worker_count", b"wanted_worker_count", "window_seconds", b"window_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__wanted_worker_count: _TypeAlias = _typing.Literal["wanted_worker_count"]  # noqa: Y015
+    _WhichOneofArgType__wanted_worker_count: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wanted_worker_count) -> _WhichOneofReturnType__wanted_worker_count | None: ...
+
+Global___ModelQueue: _TypeAlias = ModelQueue  # noqa: Y015
+
+@_typing.final
+class GetDemandRequest(_message.Message):
+    """Asks for the demand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_wait_seconds", b"expected_wait_seconds", "fence", b"fence", "model", b"model", "waiting_count", b"waiting_count", "window_seconds", b"window_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ModelQueue: _TypeAlias = ModelQueue  # noqa: Y015
+Global___GetDemandRequest: _TypeAlias = GetDemandRequest  # noqa: Y015
+
+@_typing.final
+class GetDemandResponse(_message.Message):
+    """The demand."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEMANDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def demands(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelDemand]:
+        """One entry per model that was ever asked for or is served."""
+
+    def __init__(
+        self,
+        *,
+        demands: _abc.Iterable[Global___ModelDemand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["demands", b"demands"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDemandResponse: _TypeAlias = GetDemandResponse  # noqa: Y015
+
+@_typing.final
+class ModelDemand(_message.Message):
+    """How many workers a model needs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    WANTED_WORKER_COUNT_FIELD_NUMBER: _builtins.int
+    WORKER_COUNT_FIELD_NUMBER: _builtins.int
+    UNSURE_WORKER_COUNT_FIELD_NUMBER: _builtins.int
+    START_SECONDS_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model."""
+    wanted_worker_count: _builtins.int
+    """Workers that are wanted. Unset: nothing is known of the model."""
+    worker_count: _builtins.int
+    """Workers that serve it."""
+    unsure_worker_count: _builtins.int
+    """Workers whose figures are not believed, while which no fewer are wanted."""
+    start_seconds: _builtins.float
+    """Time in which a new worker is ready, in seconds."""
+    fence: _builtins.int
+    """The lease under which the scheduler leads this model, as in ModelQueue."""
+    @_builtins.property
+    def needs(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerNeed]:
+        """What is needed of workers."""
+
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScalingDecision]:
+        """The newest decisions, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        wanted_worker_count: _builtins.int | None = ...,
+        worker_count: _builtins.int = ...,
+        unsure_worker_count: _builtins.int = ...,
+        start_seconds: _builtins.float = ...,
+        fence: _builtins.int = ...,
+        needs: _abc.Iterable[Global___WorkerNeed] | None = ...,
+        decisions: _abc.Iterable[Global___ScalingDecision] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count", "wanted_worker_count", b"wanted_worker_count"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count", "decisions", b"decisions", "fence", b"fence", "model", b"model", "needs", b"needs", "start_seconds", b"start_seconds", "unsure_worker_count", b"unsure_worker_count", "wanted_worker_count", b"wanted_worker_count", "worker_count", b"worker_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__wanted_worker_count: _TypeAlias = _typing.Literal["wanted_worker_count"]  # noqa: Y015
+    _WhichOneofArgType__wanted_worker_count: _TypeAlias = _typing.Literal["_wanted_worker_count", b"_wanted_worker_count"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wanted_worker_count) -> _WhichOneofReturnType__wanted_worker_count | None: ...
+
+Global___ModelDemand: _TypeAlias = ModelDemand  # noqa: Y015
+
+@_typing.final
+class WorkerNeed(_message.Message):
+    """Something that is needed of workers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    WORKER_COUNT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    signal: _builtins.str
+    """The thing: requests, prompts or memory."""
+    worker_count: _builtins.int
+    """Workers needed."""
+    text: _builtins.str
+    """The figures, in words."""
+    def __init__(
+        self,
+        *,
+        signal: _builtins.str = ...,
+        worker_count: _builtins.int = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["signal", b"signal", "text", b"text", "worker_count", b"worker_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkerNeed: _TypeAlias = WorkerNeed  # noqa: Y015
+
+@_typing.final
+class ScalingDecision(_message.Message):
+    """A change of the number of workers that are wanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGE_SECONDS_FIELD_NUMBER: _builtins.int
+    FORMER_COUNT_FIELD_NUMBER: _builtins.int
+    NEW_COUNT_FIELD_NUMBER: _builtins.int
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    OTHERWISE_FIELD_NUMBER: _builtins.int
+    age_seconds: _builtins.float
+    """Seconds since then."""
+    former_count: _builtins.int
+    """Workers wanted until then."""
+    new_count: _builtins.int
+    """Workers wanted since."""
+    signal: _builtins.str
+    """What decided: requests, prompts, memory, idle, arrival or leader."""
+    reason: _builtins.str
+    """Why."""
+    otherwise: _builtins.str
+    """What was expected otherwise."""
+    def __init__(
+        self,
+        *,
+        age_seconds: _builtins.float = ...,
+        former_count: _builtins.int = ...,
+        new_count: _builtins.int = ...,
+        signal: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        otherwise: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_seconds", b"age_seconds", "former_count", b"former_count", "new_count", b"new_count", "otherwise", b"otherwise", "reason", b"reason", "signal", b"signal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScalingDecision: _TypeAlias = ScalingDecision  # noqa: Y015
 
 @_typing.final
 class WorkerView(_message.Message):

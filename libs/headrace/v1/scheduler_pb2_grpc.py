@@ -50,6 +50,11 @@ class SchedulerServiceStub:
                 request_serializer=headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.GetDemand = channel.unary_unary(
+                '/headrace.v1.SchedulerService/GetDemand',
+                request_serializer=headrace_dot_v1_dot_scheduler__pb2.GetDemandRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_scheduler__pb2.GetDemandResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulerServiceServicer:
@@ -80,6 +85,13 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetDemand(self, request, context):
+        """Returns how many workers each model needs, and why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -97,6 +109,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.SerializeToString,
+            ),
+            'GetDemand': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDemand,
+                    request_deserializer=headrace_dot_v1_dot_scheduler__pb2.GetDemandRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_scheduler__pb2.GetDemandResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -181,6 +198,33 @@ class SchedulerService:
             '/headrace.v1.SchedulerService/Explain',
             headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.SerializeToString,
             headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDemand(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.SchedulerService/GetDemand',
+            headrace_dot_v1_dot_scheduler__pb2.GetDemandRequest.SerializeToString,
+            headrace_dot_v1_dot_scheduler__pb2.GetDemandResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,8 @@ class SchedulerServiceStub:
     """Returns the state of all queues and workers as the scheduler sees them."""
     Explain: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ExplainRequest, _scheduler_pb2.ExplainResponse]
     """Tells what happened to a request lately, and why it went where it went."""
+    GetDemand: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.GetDemandRequest, _scheduler_pb2.GetDemandResponse]
+    """Returns how many workers each model needs, and why."""
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
@@ -59,6 +61,8 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """Returns the state of all queues and workers as the scheduler sees them."""
     Explain: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ExplainRequest, _scheduler_pb2.ExplainResponse]  # type: ignore[assignment]
     """Tells what happened to a request lately, and why it went where it went."""
+    GetDemand: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.GetDemandRequest, _scheduler_pb2.GetDemandResponse]  # type: ignore[assignment]
+    """Returns how many workers each model needs, and why."""
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Queues requests per model, forms dynamic batches and hands them to workers. Never sees text, never relays tokens."""
@@ -90,5 +94,13 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.ExplainResponse, _abc.Awaitable[_scheduler_pb2.ExplainResponse]]:
         """Tells what happened to a request lately, and why it went where it went."""
+
+    @_abc_1.abstractmethod
+    def GetDemand(
+        self,
+        request: _scheduler_pb2.GetDemandRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.GetDemandResponse, _abc.Awaitable[_scheduler_pb2.GetDemandResponse]]:
+        """Returns how many workers each model needs, and why."""
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

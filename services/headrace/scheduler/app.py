@@ -11,13 +11,13 @@ from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.publisher import SchedulerPublisher
+from headrace.scheduler.scaling.servicer import KedaScaler
 from headrace.scheduler.scheduler import Scheduler
-from headrace.scheduler.servicer import SchedulerServicer
+from headrace.scheduler.servicer import SchedulerServicer, bind
 from headrace.scheduler.subscriber import SchedulerSubscriber
 from headrace.scheduler.worker_watches import WorkerWatches
 from headrace.service_clients.cache import GrpcCacheClient
 from headrace.service_clients.several_caches import SeveralCaches
-from headrace.v1 import scheduler_pb2_grpc
 
 
 @contextlib.asynccontextmanager
@@ -35,8 +35,9 @@ async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -
     scheduler.fence_of = leases.fence
     prefixes = Prefixes(SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()}))
     servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
+    scaler = KedaScaler(scheduler)
     book = AddressBook(settings.workers_file)
-    subscriber = SchedulerSubscriber(bus, scheduler, watches, book)
+    subscriber = SchedulerSubscriber(bus, scheduler, watches, book, settings.service_id)
     publisher = SchedulerPublisher(bus, scheduler, settings.service_id)
     await subscriber.listen()
     background.watch(bus.start())
@@ -49,8 +50,8 @@ async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -
         yield Service(
             kind="scheduler",
             bus=bus,
-            bind=lambda server: scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(servicer, server),
-            service_names=["headrace.v1.SchedulerService"],
+            bind=lambda server: bind(server, servicer, scaler),
+            service_names=["headrace.v1.SchedulerService", "externalscaler.ExternalScaler"],
             epoch=time.time_ns(),
             background=background,
         )

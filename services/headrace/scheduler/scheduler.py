@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from headrace.domain.ids import trace_attributes
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
@@ -30,6 +30,7 @@ TICK_SECONDS = 0.2
 
 BATCH_SIZE = Histogram("headrace_batch_size", "Requests per dispatch", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64, 128))
 QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model", "class"])
+WANTED_WORKERS = Gauge("headrace_wanted_workers", "Workers that a model needs, by the scheduler's measure", ["model"])
 PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests")
 
 _log = logging.getLogger(__name__)
@@ -121,7 +122,14 @@ class Scheduler:
         """Returns the status of every model's queue."""
         now = self.clock()
         return [
-            QueueStatus(model, len(desk.queue), desk.window_seconds(), desk.expected_wait(now), self.fence_of(model))
+            QueueStatus(
+                model,
+                len(desk.queue),
+                desk.window_seconds(),
+                desk.expected_wait(now),
+                self.fence_of(model),
+                desk.demand.wanted,
+            )
             for model, desk in self.core.desks.items()
         ]
 
@@ -129,6 +137,9 @@ class Scheduler:
         """Sends the core ticks until cancelled. Raises the error of a core that failed."""
         while self._failure is None:
             self.feed(events.Tick())
+            for model, desk in self.core.desks.items():
+                if desk.demand.wanted is not None:
+                    WANTED_WORKERS.labels(model=model).set(desk.demand.wanted)
             await asyncio.sleep(TICK_SECONDS)
         raise self._failure
 

@@ -11,12 +11,20 @@ from headrace.scheduler.core.explanation import told
 from headrace.scheduler.gateway_session import GatewaySession
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
+from headrace.scheduler.scaling.servicer import KedaScaler
 from headrace.scheduler.scheduler import Scheduler
-from headrace.scheduler.translation import to_journal_entry, to_queues, to_worker_view
+from headrace.scheduler.translation import to_journal_entry, to_model_demand, to_queues, to_worker_view
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc
+from headrace.v1.keda import externalscaler_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def bind(server: grpc.aio.Server, servicer: "SchedulerServicer", scaler: KedaScaler) -> None:
+    """Adds the services of a scheduler to a server."""
+    scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(servicer, server)
+    externalscaler_pb2_grpc.add_ExternalScalerServicer_to_server(scaler, server)
 
 
 class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
@@ -59,3 +67,11 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
         request_id, journal = request.request_id, self._scheduler.journal
         lines = [line for entry in journal.about(request_id) for line in told(entry, request_id, now)]
         return pb.ExplainResponse(entries=map(to_journal_entry, lines))
+
+    async def GetDemand(  # noqa: N802
+        self, request: pb.GetDemandRequest, context: Context
+    ) -> pb.GetDemandResponse:
+        now, scheduler = self._scheduler.clock(), self._scheduler
+        desks = scheduler.core.desks.items()
+        demands = [to_model_demand(model, desk.demand, scheduler.fence_of(model), now) for model, desk in desks]
+        return pb.GetDemandResponse(demands=demands)

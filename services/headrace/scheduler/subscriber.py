@@ -1,4 +1,5 @@
-"""Everything that the scheduler receives over NATS: where workers are, and which of them left."""
+"""Everything that the scheduler receives over NATS: where workers are, which of them left, and what other schedulers
+want."""
 
 import asyncio
 
@@ -8,16 +9,19 @@ from headrace.lifecycle import AddressBook
 from headrace.scheduler.core import events
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.worker_watches import WorkerWatches
-from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered, WorkerHeartbeatSent
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, ServiceRegistered, WorkerHeartbeatSent
 
 
 class SchedulerSubscriber:
     """Finds workers for WorkerWatches, on whose streams they report their load."""
 
-    def __init__(self, bus: Bus, scheduler: Scheduler, watches: WorkerWatches, book: AddressBook) -> None:
+    def __init__(
+        self, bus: Bus, scheduler: Scheduler, watches: WorkerWatches, book: AddressBook, scheduler_id: str
+    ) -> None:
         self._bus = bus
         self._book = book
         self._scheduler = scheduler
+        self._scheduler_id = scheduler_id
         self._watches = watches
         self._connected = asyncio.Event()
 
@@ -27,6 +31,7 @@ class SchedulerSubscriber:
             self._watches.meet(address)
         await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, self._on_heartbeat)
         await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
+        await self._bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, self._on_scheduler_heartbeat)
         self._bus.on_connect(self._connected.set)
 
     async def follow_registry(self) -> None:
@@ -47,3 +52,11 @@ class SchedulerSubscriber:
         for model, desk in self._scheduler.core.desks.items():
             if event.service_id in desk.fleet.workers:
                 self._scheduler.feed(events.WorkerLeft(model, event.service_id, event.epoch))
+
+    def _on_scheduler_heartbeat(self, event: SchedulerHeartbeatSent) -> None:
+        """Follows a scheduler that leads a model under a later lease than this one."""
+        if event.scheduler_id == self._scheduler_id:
+            return
+        for queue in event.queues:
+            if queue.HasField("wanted_worker_count") and queue.fence > self._scheduler.fence_of(queue.model):
+                self._scheduler.feed(events.LeaderWanted(queue.model, queue.wanted_worker_count))

@@ -7,6 +7,7 @@ from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.decisions import Reason, Reject
+from headrace.scheduler.core.demand.demand import Demand
 from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
@@ -174,9 +175,38 @@ def to_queues(queues: Iterable[QueueStatus]) -> list[pb.ModelQueue]:
             window_seconds=queue.window_seconds,
             expected_wait_seconds=queue.expected_wait_seconds,
             fence=queue.fence,
+            wanted_worker_count=queue.wanted_worker_count,
         )
         for queue in queues
     ]
+
+
+def to_model_demand(model: str, demand: Demand, fence: int, now: float) -> pb.ModelDemand:
+    """Converts the demand for workers of a model; `now` in seconds of the scheduler's clock."""
+    load = demand.load
+    return pb.ModelDemand(
+        model=model,
+        wanted_worker_count=demand.wanted,
+        worker_count=load.worker_count if load else 0,
+        unsure_worker_count=load.unsure_count if load else 0,
+        start_seconds=demand.start_seconds,
+        fence=fence,
+        needs=[
+            pb.WorkerNeed(signal=need.signal, worker_count=demand.count_for(need), text=need.text)
+            for need in demand.needs
+        ],
+        decisions=[
+            pb.ScalingDecision(
+                age_seconds=now - decision.time,
+                former_count=decision.before,
+                new_count=decision.after,
+                signal=decision.signal,
+                reason=decision.reason,
+                otherwise=decision.otherwise,
+            )
+            for decision in demand.decisions
+        ],
+    )
 
 
 def to_worker_view(worker: Worker, model: str, now: float) -> pb.WorkerView:

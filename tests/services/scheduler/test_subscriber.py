@@ -49,7 +49,7 @@ class Ears:
     def __init__(self) -> None:
         self.bus, self.watches, self.book = MemoryBus(), Watches(), AddressBook(None)
         watches: Any = self.watches
-        self.subscriber = SchedulerSubscriber(self.bus, idle_scheduler(), watches, self.book)
+        self.subscriber = SchedulerSubscriber(self.bus, idle_scheduler(), watches, self.book, "scheduler")
 
 
 @pytest.fixture

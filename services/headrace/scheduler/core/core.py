@@ -69,11 +69,19 @@ class SchedulingCore:
                 self.desk(ticket.model).take_back(ticket)
             case events.Settled(model, request_id, output_token_count):
                 self.desk(model).settle(request_id, output_token_count, now)
-            case events.LeadLost(model):
-                decisions += self.desk(model).dismiss()
+            case events.LeadLost() | events.LeaderWanted():
+                decisions += self._follow(event, now)
             case events.Tick():
                 decisions += self._tick(now)
         return decisions
+
+    def _follow(self, event: events.LeadLost | events.LeaderWanted, now: float) -> Iterator[Decision]:
+        """Handles what another scheduler that leads a model does."""
+        match event:
+            case events.LeadLost(model):
+                yield from self.desk(model).dismiss()
+            case events.LeaderWanted(model, wanted_count):
+                self.desk(model).demand.adopt(wanted_count, now)
 
     def _submit(self, ticket: Ticket, now: float) -> Iterator[Decision]:
         if ticket.deadline <= now:

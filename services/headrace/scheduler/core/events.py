@@ -89,6 +89,14 @@ class LeadLost:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderWanted:
+    """The scheduler that leads a model wants so many workers."""
+
+    model: str
+    wanted_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed. Expected five times a second."""
 
@@ -104,5 +112,6 @@ Event = (
     | Failed
     | Settled
     | LeadLost
+    | LeaderWanted
     | Tick
 )

@@ -26,9 +26,9 @@ class Scenario:
     worker_count: int = 1
     """Workers at the start."""
     least_worker_count: int = 1
-    """Fewest workers where their number follows the demand."""
+    """Minimum number of workers where their number follows the demand."""
     most_worker_count: int | None = None
-    """Most workers where their number follows the demand. None: it is always the same."""
+    """Maximum number of workers where their number follows the demand. None: it is always the same."""
     start_seconds: float = 30.0
     """Time in which a further worker is ready."""
     rate: float = 1.0

@@ -84,7 +84,7 @@ class SimulatedPlatform:
         self._keep_reporting(worker)
 
     def retire_worker(self, name: str) -> None:
-        """Gives a worker no more requests. It leaves when those that it runs have ended."""
+        """Gives a worker no more requests. It leaves when its requests have ended."""
         self.workers[name].retire()
         self._feed(events.WorkerReported(self.workers[name].report(), answers=True))
 

@@ -14,8 +14,9 @@ def test_settings_change_the_policy() -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_can_be_written(name: str) -> None:
-    value = 0.04 if name == "max_window_seconds" else 7
-    assert getattr(policy_of(f"{name}={value}"), name) == value
+    value = {"max_window_seconds": 0.04}.get(name, 0.5 if name.endswith("_use") else 7)
+    policy, field = policy_of(f"{name}={value}"), name.removeprefix("scaling_")
+    assert getattr(policy if field == name else policy.scaling, field) == value
 
 
 @pytest.mark.parametrize("text", ["", "zork=1", "max_batch_size", "default=1", "service_id=x"])

@@ -1,4 +1,4 @@
-"""Requests that came for one model within the last minutes, and those that are to be expected."""
+"""Requests that came for one model within the last minutes, and the flow to be expected."""
 
 import math
 from collections import deque
@@ -10,7 +10,7 @@ BUCKET_COUNT = 60
 """Buckets that are kept: five minutes."""
 RECENT_COUNT = 6
 """Buckets that make the present rate: half a minute."""
-LEAST_TREND_COUNT = 12
+MIN_TREND_COUNT = 12
 """Buckets without which no trend is seen."""
 CERTAIN = 2.0
 """Standard errors by which a trend must exceed zero; only what is beyond them counts."""
@@ -85,7 +85,7 @@ def _certain_slope(values: Sequence[float]) -> float:
     """Fits a line by least squares and returns what its slope exceeds its error by, per bucket; 0 where that is
     nothing."""
     count = len(values)
-    if count < LEAST_TREND_COUNT:
+    if count < MIN_TREND_COUNT:
         return 0.0
     middle, mean = (count - 1) / 2, sum(values) / count
     spread = sum((index - middle) ** 2 for index in range(count))

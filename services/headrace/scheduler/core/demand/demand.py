@@ -12,6 +12,10 @@ from headrace.scheduler.core.demand.start_times import StartTimes
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at all workers."""
+STALE_SECONDS = 5.0
+"""Seconds after a look for which the number holds."""
+FOLLOW_SECONDS = 3.0
+"""Seconds after the last word of the scheduler that leads the model after which this one decides."""
 DECISION_COUNT = 64
 """Newest decisions that are kept."""
 
@@ -19,8 +23,8 @@ DECISION_COUNT = 64
 class Demand:
     """Decides how many workers are wanted: more at once, fewer only after fewer have sufficed for a while.
 
-    Workers that are being started need no count of their own: what is wanted is a whole number of workers, not a step,
-    so it stays the same until they are there. While the figures of any worker are unknown, the number does not fall.
+    Workers that are being started need no count of their own: what is wanted is a total and no step, so it stays the
+    same until they are there. While the figures of any worker are unknown, the number does not fall.
     """
 
     def __init__(self, terms: ScalingTerms) -> None:
@@ -28,10 +32,12 @@ class Demand:
         """Workers that are wanted. None: no worker was seen yet, nor any request."""
         self.decisions: deque[ScalingDecision] = deque(maxlen=DECISION_COUNT)
         self.load: MeasuredLoad | None = None
-        """Load when it was looked at last."""
+        """Load at the last look."""
         self.needs: list[Need] = []
         """Needs by that load."""
         self.looked = -math.inf
+        self._led = -math.inf
+        """Time at which the last word of the scheduler that leads the model."""
         self._terms = terms
         self._arrivals = Arrivals()
         self._starts = StartTimes(terms.start_seconds)
@@ -46,12 +52,27 @@ class Demand:
         """Expected time until a new worker is ready."""
         return self._starts.seconds
 
+    def count_for(self, need: Need) -> int:
+        """Returns the workers that one need alone would want."""
+        return need.count_at(self._terms.target_use)
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether the number is known, and was looked at lately."""
+        return self.wanted is not None and now - self.looked < STALE_SECONDS
+
     def note_arrival(self, missing_token_count: int, now: float) -> None:
         """Counts a request whose prompt lacks so many tokens on every worker. The first after a while in which no
         worker was wanted wants one at once."""
         self._arrivals.note(missing_token_count, now)
-        if self.wanted == 0:
-            self._change(1, "arrival", "a request came while there was no worker", "it would wait for ever", now)
+        if self.wanted == 0 and self.load is not None:
+            self._change(1, "arrival", "a request came while there was no worker", "it would get no answer", now)
+
+    def adopt(self, count: int, now: float) -> None:
+        """Wants what the scheduler that leads the model wants. After that one is gone, fewer are wanted only when they
+        have sufficed for a while again."""
+        if self.wanted != count:
+            self._change(count, "leader", "the scheduler that leads the model wants it", "", now)
+        self._led = self._since = now
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to look at the workers again."""
@@ -69,7 +90,7 @@ class Demand:
         if self._capacity is None:
             return  # Nothing is known of what a worker can do: the first one shows it.
         self.needs = needs(load, self._capacity, self._outlook(mean_output, now))
-        if self.needs:
+        if self.needs and now - self._led > FOLLOW_SECONDS:
             self._decide(load, self.wanted, now)
 
     def _outlook(self, mean_output: float, now: float) -> Outlook:

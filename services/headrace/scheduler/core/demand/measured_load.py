@@ -37,7 +37,7 @@ class MeasuredLoad:
     worker_count: int
     """Workers that run whole requests and take some."""
     unsure_count: int
-    """Workers whose figures are not believed: they are silent, do not answer, stand still, or report no numbers."""
+    """Workers whose figures are not believed: they are silent, do not answer, hang, or report no numbers."""
     capacity: Capacity | None
     """None: no worker has reported any."""
 

@@ -9,7 +9,7 @@ from headrace.scheduler.core.demand.measured_load import Capacity, MeasuredLoad
 
 TAIL = 3.0
 """Times the mean that the 95th percentile of a wait is: its tail is about exponential, and ln 20 is 3.0."""
-MOST = 100_000
+MAX_COUNT = 100_000
 
 
 class Need(Protocol):
@@ -53,7 +53,7 @@ class PromptNeed:
     first_token_seconds: float
     """Time within which waiting prompts are to be computed."""
     clearing_seconds: float
-    """Time within which the tokens that wait are to be computed, beside those that come."""
+    """Time within which the tokens that wait are to be computed, beside new ones."""
 
     @property
     def signal(self) -> str:
@@ -77,9 +77,9 @@ class PromptNeed:
         steady = self.flow.token_rate / self.prefill_rate
         clearing = self.waiting_token_count / self.prefill_rate / self.clearing_seconds
         count = max(1, math.ceil(steady / use + clearing)) if steady + clearing else 0
-        while count and count < MOST and self._wait(count) > use * self.first_token_seconds:
+        while count and count < MAX_COUNT and self._wait(count) > use * self.first_token_seconds:
             count += 1
-        return min(count, MOST)
+        return min(count, MAX_COUNT)
 
     def _wait(self, count: int) -> float:
         """Predicts the 95th percentile of the seconds that a prompt waits for others."""
@@ -116,7 +116,7 @@ def needs(load: MeasuredLoad, capacity: Capacity, outlook: Outlook) -> list[Need
 
 
 def _places(load: MeasuredLoad, capacity: Capacity, outlook: Outlook) -> Need:
-    """Counts the requests that run or wait, or those that soon will (Little's law) where they are more."""
+    """Counts the requests that run or wait, or the requests to be expected (Little's law) where these are more."""
     open_count = load.waiting_count + load.running_count
     expected = outlook.flow.request_rate * outlook.mean_output * capacity.step_seconds
     what = f"{open_count} requests run or wait" if open_count >= expected else f"{expected:.0f} requests will run"

@@ -2,7 +2,7 @@
 
 WEIGHT = 0.3
 """Weight of the newest start in the average."""
-LONGEST_SECONDS = 3600.0
+MAX_SECONDS = 3600.0
 """Longest start that counts: what takes longer waits for room, not for a worker to load."""
 
 
@@ -16,9 +16,9 @@ class StartTimes:
         """Time since which so many workers are wanted, for each number that there is not yet."""
 
     def look(self, wanted_count: int, worker_count: int, now: float) -> None:
-        """Takes in the workers that are wanted, and those that there are."""
+        """Takes in the numbers of wanted and of present workers."""
         for number, since in list(self._since.items()):
-            if number <= worker_count and now - since <= LONGEST_SECONDS:
+            if number <= worker_count and now - since <= MAX_SECONDS:
                 self.seconds += WEIGHT * (now - since - self.seconds)
             if number <= worker_count or number > wanted_count:
                 del self._since[number]

@@ -77,7 +77,7 @@ class Worker:
     suspect: bool = False
     """A call to it failed, and none has been answered since."""
     slot_count: int = 0
-    """Most requests that it was seen to hold or accept. While prompts wait there, it accepts none."""
+    """Maximum number of requests that it was seen to hold or accept. While prompts wait there, it accepts none."""
     stamp: int = 0
     """Grows whenever the worker's place among the others may have changed."""
     sent: dict[str, tuple[int, int]] = field(default_factory=dict)

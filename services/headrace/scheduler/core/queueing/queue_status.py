@@ -15,3 +15,5 @@ class QueueStatus:
     """Time after which a request that came now would get a place."""
     fence: int
     """Fencing number under which this scheduler leads the model. 0: it has no lease."""
+    wanted_worker_count: int | None = None
+    """Workers that are wanted. None: nothing is known of the model."""

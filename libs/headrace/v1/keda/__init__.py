@@ -1,0 +1,1 @@
+"""Generated from protos/headrace/v1/keda. Do not edit."""

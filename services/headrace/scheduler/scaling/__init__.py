@@ -1,0 +1,1 @@
+"""Demand for workers, as it is shown to whatever starts and stops them."""
