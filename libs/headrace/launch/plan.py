@@ -17,6 +17,8 @@ READY_PATH = "/ready"
 STOP_SECONDS = {"gateway": 6.0, "worker": 5.0}
 """Seconds that a service has to end: a gateway for its open requests, a worker for the processes that compute for it.
 All others have two."""
+START_SECONDS = 600.0
+"""Seconds for which requests wait for the first worker of a model that may have none."""
 
 
 def plan(spec: PlatformSpec, site: Site) -> list[ProcessSpec]:
@@ -38,7 +40,7 @@ class _Planning:
         return [
             *self._nats(),
             *(self._service("tokenizer", name, self._texts()) for name in roster.tokenizers),
-            *(self._service("scheduler", name, self._scheduling(name)) for name in roster.schedulers),
+            *(self._scheduler(name) for name in roster.schedulers),
             *(self._service("cache", name, _chosen(folder=self.site.of(name).folder)) for name in roster.caches),
             *(self._worker(worker) for worker in roster.workers),
             *(self._gateway(name) for name in roster.gateways),
@@ -66,9 +68,16 @@ class _Planning:
         chosen = {"chat_templates": _pairs(templates)} if templates else {}
         return {"models": _pairs({model.name: str(model.folder) for model in models}), **chosen}
 
-    def _scheduling(self, name: str) -> dict[str, object]:
+    def _scheduler(self, name: str) -> ProcessSpec:
         files = _chosen(workers_file=self.site.of(name).workers_file)
-        return {"cache_addresses": self._called(self.roster.caches), **files}
+        settings = {"cache_addresses": self._called(self.roster.caches), **files}
+        waits = {"no_worker_seconds": START_SECONDS} if self._may_lack_workers else {}
+        return self._service("scheduler", name, settings, defaults=waits)
+
+    @property
+    def _may_lack_workers(self) -> bool:
+        bounds = self.spec.worker_bounds
+        return bounds is not None and bounds.allows_none
 
     def _worker(self, worker: PlannedWorker) -> ProcessSpec:
         spec = self.spec
@@ -94,6 +103,7 @@ class _Planning:
         settings["scheduler_addresses"] = self._called(roster.schedulers)
         settings["cache_addresses"] = self._called(roster.caches)
         settings |= _chosen(keys_file=spec.keys_file, workers_file=own.workers_file, models_file=site.models_file)
+        settings |= {"keeps_models": True} if self._may_lack_workers else {}
         settings |= {"keys_optional": True} if spec.keys_optional else {}
         settings |= {"aliases": _pairs(spec.aliases)} if spec.aliases else {}
         settings |= {"probe_address": own.probe} if own.probe else {}

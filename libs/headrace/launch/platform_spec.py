@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.launch.worker_bounds import WorkerBounds
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
@@ -18,8 +20,9 @@ class ModelSource:
     """File with a Jinja template that replaces the model's. None: the model's own."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Folders of LoRA adapters, each served under its name."""
-    first_worker: int | None = None
-    """Number of the first of its workers. None: they follow those of the models before."""
+    worker_numbers: tuple[int, ...] | None = None
+    """Numbers of its workers that run whole requests. None: as many as usual, which follow those of the models
+    before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class PlatformSpec:
     models: Sequence[ModelSource]
     replicas: int = 1
     """Workers per model that run whole requests."""
+    worker_bounds: WorkerBounds | None = None
+    """Bounds within which the number of a model's workers follows the demand. None: it is always `replicas`."""
     prefill_workers: int = 0
     """Workers per model that compute prompts for those. 0: each computes its own."""
     shared_worker: bool = False
@@ -65,9 +70,15 @@ class PlatformSpec:
     @property
     def worker_count(self) -> int:
         """Number of workers that share the cores."""
-        return (self.replicas + self.prefill_workers) * (1 if self.shared_worker else len(self.models))
+        if self.shared_worker:
+            return self.replicas + self.prefill_workers
+        return sum(self.replicas_of(model) + self.prefill_workers for model in self.models)
+
+    def replicas_of(self, model: ModelSource) -> int:
+        """Returns the number of a model's workers that run whole requests."""
+        return self.replicas if model.worker_numbers is None else len(model.worker_numbers)
 
     def thread_count(self, core_count: int) -> int:
         """Returns the threads per worker where no number is given: the cores, shared out. 0 leaves it to the only
         worker."""
-        return 0 if self.worker_count == 1 else max(1, core_count // self.worker_count)
+        return 0 if self.worker_count <= 1 else max(1, core_count // self.worker_count)

@@ -47,6 +47,15 @@ class Roster:
         workers = (worker.name for worker in self.workers)
         return (*self.gateways, *self.tokenizers, *self.schedulers, *self.caches, *workers)
 
+    @property
+    def numbers(self) -> dict[str, tuple[int, ...]]:
+        """Numbers of the workers of each model that has some of its own."""
+        found: dict[str, tuple[int, ...]] = {}
+        for worker in self.workers:
+            if worker.model is not None:
+                found[worker.model.name] = (*found.get(worker.model.name, ()), number_of(worker.name))
+        return found
+
 
 def number_of(name: str) -> int:
     """Returns the number of a process among those of its role, which its name ends with unless it is 0."""
@@ -63,17 +72,14 @@ def _workers(spec: PlatformSpec) -> tuple[PlannedWorker, ...]:
         return tuple(PlannedWorker(f"worker-{index}", None) for index in range(spec.replicas))
     usual: Literal["", "decode"] = "decode" if spec.prefill_workers else ""
     parts: list[tuple[ModelSource, Literal["", "prefill", "decode"]]] = []
-    parts += [(model, usual) for model in spec.models for _ in range(spec.replicas)]
+    parts += [(model, usual) for model in spec.models for _ in range(spec.replicas_of(model))]
     parts += [(model, "prefill") for model in spec.models for _ in range(spec.prefill_workers)]
     numbers = _numbers([model for model, _ in parts])
     return tuple(PlannedWorker(f"worker-{n}", model, part) for n, (model, part) in zip(numbers, parts, strict=True))
 
 
 def _numbers(models: Sequence[ModelSource]) -> Iterator[int]:
-    """Yields the number of each worker, by their models: the next one, or the next of its model."""
-    following: dict[str, int] = {}
+    """Yields the number of each worker, by their models: its place, or the next of its model."""
+    chosen = {model.name: iter(model.worker_numbers or ()) for model in models}
     for index, model in enumerate(models):
-        number = following.get(model.name, model.first_worker)
-        if number is not None:
-            following[model.name] = number + 1
-        yield index if number is None else number
+        yield index if model.worker_numbers is None else next(chosen[model.name])

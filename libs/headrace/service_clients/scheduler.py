@@ -178,6 +178,21 @@ class SchedulerStream:
         self._places.clear()
 
 
+async def ask_demand(channel: grpc.aio.Channel, timeout: float) -> dict[str, tuple[int, int]]:
+    """Returns, for each model of which a scheduler knows it, the lease under which it leads the model (0: none) and the
+    workers that are wanted. `timeout` in seconds. Raises HeadraceError."""
+    answer = await get_demand(channel, timeout)
+    known = [demand for demand in answer.demands if demand.HasField("wanted_worker_count")]
+    return {demand.model: (demand.fence, demand.wanted_worker_count) for demand in known}
+
+
+async def get_demand(channel: grpc.aio.Channel, timeout: float) -> pb.GetDemandResponse:
+    """Returns how many workers a scheduler wants, and why. `timeout` in seconds. Raises HeadraceError."""
+    stub: scheduler_pb2_grpc.SchedulerServiceAsyncStub = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+    with translated(STAGE):
+        return await stub.GetDemand(pb.GetDemandRequest(), timeout=timeout)
+
+
 async def explain(channel: grpc.aio.Channel, request_id: str, timeout: float) -> pb.ExplainResponse:
     """Returns what a scheduler knows about a request. `timeout` in seconds. Raises HeadraceError."""
     stub: scheduler_pb2_grpc.SchedulerServiceAsyncStub = scheduler_pb2_grpc.SchedulerServiceStub(channel)

@@ -5,6 +5,7 @@ from headrace.errors import ConfigError
 from headrace.launch.platform_spec import PlatformSpec
 from headrace.launch.roster import Roster
 from headrace.launch.site import ProcessSite, Site
+from headrace.rpc.channel import Channel
 from headrace.served.served_file import FILE_NAME
 from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
 from headrace.supervisor.nats_server import LocalNats
@@ -77,6 +78,10 @@ class LocalSite:
         for name in self._roster.names:
             if name not in self._ports:
                 self._ports[name] = PortReservation(0, name)
+
+    def open_channel(self, address: str, role: str) -> Channel:
+        """Opens a channel to a service, as an operator who may call it."""
+        return self.certificates.open_channel(address, role, self._credential)
 
     def refuse_clients(self) -> None:
         """Closes the port of the REST bridge, so that no client waits for a gateway that does not come."""

@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError, Unavailable
 from headrace.launch.plan import READY_PATH, plan
 from headrace.launch.platform_spec import ModelSource, PlatformSpec
 from headrace.launch.process_spec import ProcessSpec
-from headrace.launch.roster import NATS_NAME
+from headrace.launch.roster import NATS_NAME, number_of
 from headrace.launch.stop_order import stop_order
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel
@@ -54,7 +54,11 @@ class Platform:
         self._listener = on_change
         self._processes: dict[str, SupervisedProcess] = {}
         self._planned: list[ProcessSpec] = []
-        self._channels: list[Channel] = []
+        self._channels: dict[str, Channel] = {}
+        """Channels by which processes are asked for their health, by name."""
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+        """Workers that are being stopped, by name."""
+        self._is_changing = False
         self._started = time.time()
         self._phase: Literal["starting", "ready", "stopping"] = "starting"
         self._rotation: asyncio.Task[None] | None = None
@@ -89,6 +93,20 @@ class Platform:
     def models(self) -> Sequence[ModelSource]:
         """The models that are served."""
         return self._options.platform.models
+
+    @property
+    def leaving_numbers(self) -> set[int]:
+        """Numbers of workers that are being stopped."""
+        return {number_of(name) for name in self._leaving}
+
+    def open_channels(self, role: str) -> list[Channel]:
+        """Opens a channel to each process of a role. The caller closes them."""
+        return [self._site.open_channel(each.health.address, role) for each in self._planned if each.role == role]
+
+    @property
+    def gateway_starts(self) -> int:
+        """Number that changes with every start of a gateway."""
+        return sum(self._processes[each.name].restarts for each in self._planned if each.role == "gateway")
 
     @property
     def logs_folder(self) -> Path:
@@ -171,7 +189,9 @@ class Platform:
         then."""
         before, spec = self._options, replace(self._options.platform, models=models)
         self._options = replace(self._options, platform=spec)
+        self._is_changing = True
         try:
+            await asyncio.gather(*self._leaving.values())
             self._site.admit(spec)
             await self._change(Deadline.after(MAX_START_SECONDS))
         except HeadraceError:
@@ -179,6 +199,32 @@ class Platform:
             self._site.admit(before.platform)
             await self._change(Deadline.after(MAX_START_SECONDS))
             raise
+        finally:
+            self._is_changing = False
+
+    def resize(self, models: Sequence[ModelSource]) -> bool:
+        """Begins to have the workers that models say, which are served already: new ones start, others move their
+        requests and end. Returns whether it does: not while what is served changes."""
+        if self._is_changing or self._phase != "ready":
+            return False
+        spec = replace(self._options.platform, models=models)
+        self._options = replace(self._options, platform=spec)
+        self._site.admit(spec)
+        planned = self.plan()
+        for each in planned:
+            self._add(each)
+        self._planned = planned
+        for name in self._processes.keys() - {each.name for each in planned}:
+            self._leaving[name] = asyncio.create_task(self._let_go(name), name=f"stop-{name}")
+        self._on_change()
+        return True
+
+    async def _let_go(self, name: str) -> None:
+        """Stops a process that is planned no longer."""
+        await self._processes.pop(name).stop(LEAVE_SECONDS)
+        del self._leaving[name]
+        await self._channels.pop(name).close()
+        self._on_change()
 
     async def _change(self, deadline: Deadline) -> None:
         """Starts what the plan has by now and did not have, then stops what it has no longer. Tokenizers are replaced
@@ -210,7 +256,8 @@ class Platform:
         # A change of what is served may be cut off by the stop.
         for names in [[name for name in self._processes if name not in planned], *stop_order(self._planned)]:
             await asyncio.gather(*(self._processes[name].stop() for name in names if name in self._processes))
-        for channel in self._channels:
+        await asyncio.gather(*self._leaving.values())
+        for channel in self._channels.values():
             await channel.close()
         self._site.close()
 
@@ -238,14 +285,17 @@ class Platform:
             # It asks this machine, whatever proxy the environment names.
             async with httpx2.AsyncClient(verify=trust, trust_env=False) as client:
                 response = await client.get(f"{self.http_url}{READY_PATH}", timeout=PROBE_TIMEOUT)
-                wanted = {model.name for model in self.models}
+                wanted = {model.name for model in self.models if self.spec.replicas_of(model)}
                 return response.status_code == httpx2.codes.OK and wanted <= set(response.json()["models"])
         return False
 
     def _add(self, planned: ProcessSpec) -> None:
         """Starts a process. One that runs already is only planned again: it is started so when it ends."""
+        known = self._processes.get(planned.name)
+        if known is not None and planned in self._planned:
+            return
         local = self._local(planned)
-        if (known := self._processes.get(planned.name)) is not None:
+        if known is not None:
             known.spec = local
             return
         process = SupervisedProcess(local, self._on_change)
@@ -293,8 +343,10 @@ class Platform:
         nats = self._site.nats
         if nats is not None and planned.health.protocol == "nats":
             return lambda: asyncio.ensure_future(nats.is_ready()), nats.is_ready, lambda: nats.address
-        channel = self._site.certificates.open_channel(planned.health.address, planned.role)
-        self._channels.append(channel)
+        channel = self._channels.get(planned.name)
+        if channel is None:
+            channel = self._site.certificates.open_channel(planned.health.address, planned.role)
+            self._channels[planned.name] = channel
         return (
             lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
             lambda: answers(channel, QUESTION_SECONDS),

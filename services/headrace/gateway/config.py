@@ -91,6 +91,9 @@ class GatewaySettings(ServiceSettings):
     aliases: NamesByName = Field(default_factory=dict)
     """ALIAS=MODEL: further names of models, such as names that clients of other platforms have built in. Answers name
     the model."""
+    keeps_models: bool = False
+    """Whether a model whose workers have all ended is still served: one is started when it is asked for. Otherwise it
+    is unknown ten minutes later."""
     models_file: Path | None = None
     """File of what was loaded, unloaded and named while the platform ran: see headrace models. Read when it changes."""
     overflow: NamesByName = Field(default_factory=dict)

@@ -22,6 +22,7 @@ from headrace.v1.events_pb2 import (
     ServiceRegistered,
     WorkerHeartbeatSent,
 )
+from headrace.v1.scheduler_pb2 import ModelQueue
 from headrace.v1.worker_pb2 import WorkerStatus
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +50,15 @@ class Ears:
     def __init__(self) -> None:
         self.bus, self.watches, self.book = MemoryBus(), Watches(), AddressBook(None)
         watches: Any = self.watches
-        self.subscriber = SchedulerSubscriber(self.bus, idle_scheduler(), watches, self.book, "scheduler")
+        self.scheduler = idle_scheduler()
+        self.subscriber = SchedulerSubscriber(self.bus, self.scheduler, watches, self.book, "scheduler")
+
+    async def hear(self, scheduler_id: str, fence: int, count: int | None = None) -> int | None:
+        """Passes on what a scheduler wants, and returns what this one wants then."""
+        queue = ModelQueue(model="m", fence=fence, wanted_worker_count=count)
+        event = SchedulerHeartbeatSent(scheduler_id=scheduler_id, queues=[queue])
+        await self.bus.publish(subjects.of(subjects.SCHEDULER_HEARTBEAT, scheduler_id), event)
+        return self.scheduler.core.desk("m").demand.wanted
 
 
 @pytest.fixture
@@ -80,6 +89,15 @@ async def test_registered_workers_are_met_after_every_connect(ears: Ears) -> Non
         async with asyncio.timeout(TIMEOUT):
             assert await ears.watches.met.get() == "here"
     assert ears.watches.met.empty()
+
+
+async def test_workers_are_wanted_as_the_scheduler_wants_them_that_leads_the_model(ears: Ears) -> None:
+    assert await ears.hear("other", fence=0, count=4) is None
+    assert await ears.hear("other", fence=3) is None
+    assert await ears.hear("other", fence=3, count=4) == 4
+    ears.scheduler.fence_of = lambda _model: 5
+    assert await ears.hear("other", fence=3, count=9) == 4
+    assert await ears.hear("scheduler", fence=9, count=9) == 4
 
 
 async def test_queues_are_told_at_once_after_a_connect(monkeypatch: pytest.MonkeyPatch) -> None:

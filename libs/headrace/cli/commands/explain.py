@@ -1,12 +1,13 @@
-"""`headrace explain`: shows what the schedulers did with a request, and why."""
+"""`headrace explain`: shows what the schedulers did with a request, or how many workers they want, and why."""
 
 import asyncio
 import os
 import time
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 from google.protobuf.json_format import MessageToDict
@@ -15,16 +16,20 @@ from rich.padding import Padding
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
+from headrace.cli.terminal.scaling_page import show_scaling
 from headrace.errors import NotFound, Unauthenticated, Unavailable
-from headrace.rpc.channel import OpenChannel, open_channel
+from headrace.rpc.channel import Channel, OpenChannel, open_channel
 from headrace.service_clients.scheduler import explain as ask
+from headrace.service_clients.scheduler import get_demand
 from headrace.settings.secret_file import read_secret
 from headrace.supervisor.security.platform_certificates import operator_identity
 from headrace.supervisor.state import DEFAULT_FOLDER, read_credential, read_platform
-from headrace.v1.scheduler_pb2 import JournalEntry
+from headrace.v1.scheduler_pb2 import JournalEntry, ModelDemand
 
 TIMEOUT = 5.0
 INDENT = 13
+SCALING = "scaling"
+Answer = TypeVar("Answer")
 CREDENTIAL_VARIABLE = "HEADRACE_SCHEDULER_CREDENTIAL"
 CREDENTIAL_FILE_VARIABLE = f"{CREDENTIAL_VARIABLE}_FILE"
 
@@ -37,12 +42,14 @@ def explain(
     certificates: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Shows what happened to a request in the queue, which workers were eligible, and why one got it.
+    """Shows what happened to a request in the queue, which workers were eligible, and why one got it; or how many
+    workers each model needs.
 
     Parameters
     ----------
     request
-        The id of the request: `id` in the answer without `chatcmpl-` or `cmpl-`, or its header x-request-id.
+        The id of the request: `id` in the answer without `chatcmpl-` or `cmpl-`, or its header x-request-id. Or
+        scaling, for the workers that are wanted, and the last decisions about them.
     state_dir
         The state folder that the platform was started with.
     address
@@ -53,12 +60,16 @@ def explain(
     json
         Print one JSON object.
     """
-    request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
     addresses = [address] if address else _schedulers(state_dir)
     credential = _given_credential() or ("" if address else read_credential(state_dir))
     identity = operator_identity(certificates, {} if address else read_platform(state_dir))
     opened = partial(open_channel, credential=credential, identity=identity, role="scheduler")
-    entries = asyncio.run(_ask_all(addresses, request_id, opened))
+    if request == SCALING:
+        show_scaling(asyncio.run(_ask_all(addresses, _demands, opened)), as_json=json)
+        return
+    request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
+    entries = asyncio.run(_ask_all(addresses, partial(_entries, request_id), opened))
+    entries.sort(key=lambda entry: -entry.age_seconds)
     if not entries:
         raise NotFound(f"request {request} was not found: schedulers keep only the newest few thousand requests")
     if json:
@@ -87,9 +98,11 @@ def _schedulers(state_dir: Path) -> list[str]:
     return [service["address"] for service in services if service["name"].partition("-")[0] == "scheduler"]
 
 
-async def _ask_all(addresses: list[str], request_id: str, opened: OpenChannel) -> list[JournalEntry]:
-    """Returns the entries of all schedulers, oldest first. Raises Unavailable if none answers, or Unauthenticated."""
-    questions = (_ask_one(one, request_id, opened) for one in addresses)
+async def _ask_all(
+    addresses: list[str], question: Callable[[Channel], Awaitable[list[Answer]]], opened: OpenChannel
+) -> list[Answer]:
+    """Returns the answers of all schedulers. Raises Unavailable if none answers, or Unauthenticated."""
+    questions = (_ask_one(one, question, opened) for one in addresses)
     answers = await asyncio.gather(*questions, return_exceptions=True)
     known = [answer for answer in answers if not isinstance(answer, BaseException)]
     if not known:
@@ -98,12 +111,22 @@ async def _ask_all(addresses: list[str], request_id: str, opened: OpenChannel) -
             raise Unauthenticated(f"the scheduler answers only callers with the platform's credential: {hint}")
         hint = "if the platform uses certificates, name their folder with --certificates"
         raise Unavailable(f"no scheduler answers at {', '.join(addresses)}; {hint}")
-    return sorted((entry for answer in known for entry in answer), key=lambda entry: -entry.age_seconds)
+    return [one for answer in known for one in answer]
 
 
-async def _ask_one(address: str, request_id: str, opened: OpenChannel) -> list[JournalEntry]:
+async def _ask_one(
+    address: str, question: Callable[[Channel], Awaitable[list[Answer]]], opened: OpenChannel
+) -> list[Answer]:
     async with opened(address) as channel:
-        return list((await ask(channel, request_id, TIMEOUT)).entries)
+        return await question(channel)
+
+
+async def _entries(request_id: str, channel: Channel) -> list[JournalEntry]:
+    return list((await ask(channel, request_id, TIMEOUT)).entries)
+
+
+async def _demands(channel: Channel) -> list[ModelDemand]:
+    return list((await get_demand(channel, TIMEOUT)).demands)
 
 
 def _as_dict(entry: JournalEntry) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.launch.platform_spec import ModelSource, PlatformSpec
-from headrace.launch.roster import Roster, number_of
+from headrace.launch.roster import Roster
 from headrace.served.served_file import ServedFile
 from headrace.served.served_models import ServedModels
 from headrace.supervisor.changes.served_sources import ServedSources
@@ -87,12 +87,12 @@ class ModelChanges:
             source = self._sources.find(name, served)
         except ConfigError:
             return True
-        return known is None or source != replace(known, first_worker=source.first_worker)
+        return known is None or source != replace(known, worker_numbers=source.worker_numbers)
 
     async def _load(self, name: str, served: ServedModels) -> None:
         known = {model.name: model for model in self._numbered()}
         try:
-            source = replace(self._sources.find(name, served), first_worker=self._next_number())
+            source = replace(self._sources.find(name, served), worker_numbers=self._next_numbers())
         except ConfigError as error:
             self._refuse(error.param if error.param and error.param in served.adapters else name, error.message)
             return
@@ -112,14 +112,13 @@ class ModelChanges:
     def _numbered(self) -> list[ModelSource]:
         """Returns the models with the numbers of their workers, which stay when others come and go."""
         spec = self._platform.spec
-        workers = Roster.of(spec).workers
-        first = {worker.model.name: number_of(worker.name) for worker in reversed(workers) if worker.model}
-        self._used = max(self._used, 1 + max((number_of(worker.name) for worker in workers), default=-1))
-        return [replace(model, first_worker=first[model.name]) for model in spec.models]
+        numbers = Roster.of(spec).numbers
+        self._used = max([self._used, *(1 + number for found in numbers.values() for number in found)])
+        return [replace(model, worker_numbers=numbers[model.name]) for model in spec.models]
 
-    def _next_number(self) -> int:
-        number, self._used = self._used, self._used + self._platform.spec.replicas
-        return number
+    def _next_numbers(self) -> tuple[int, ...]:
+        first, self._used = self._used, self._used + self._platform.spec.replicas
+        return tuple(range(first, self._used))
 
 
 def _changed_name(known: ModelSource | None, source: ModelSource) -> str:

@@ -43,9 +43,10 @@ class PlatformCertificates:
         """Login of the supervisor at NATS."""
         return None if self._operator is None else NatsLogin(self._operator)
 
-    def open_channel(self, address: str, kind: str) -> Channel:
-        """Opens a channel to a service of a kind, as an operator."""
-        return open_channel(address, identity=self._operator, role=kind)
+    def open_channel(self, address: str, kind: str, credential: str = "") -> Channel:
+        """Opens a channel to a service of a kind, as an operator. Without the credential of the platform it serves to
+        ask for health alone."""
+        return open_channel(address, credential, self._operator, kind)
 
     def described(self) -> dict[str, str]:
         """Returns the entry of the platform's description."""

@@ -45,7 +45,7 @@ class Fleet:
         self.inboxes = Inboxes()
         self.names = ServedNames(settings.aliases, settings.models_file)
         self.quarantine = Quarantine()
-        self._memory = ModelMemory(link)
+        self._memory = ModelMemory(link, keeps=settings.keeps_models)
         self._settings = settings
         self._open_worker = open_worker
         self._workers: dict[str, WorkerFacts] = {}
@@ -71,6 +71,11 @@ class Fleet:
     def attached_count(self) -> int:
         return sum(attachment.alive for attachment in self._attachments.values())
 
+    @property
+    def keeps_models(self) -> bool:
+        """Whether there are models for which a worker is started when they are asked for."""
+        return bool(self._memory.kept())
+
     def is_attached(self, worker_id: str) -> bool:
         attachment = self._attachments.get(worker_id)
         return attachment is not None and attachment.alive
@@ -82,7 +87,7 @@ class Fleet:
         """
         now = time.monotonic()
         if self._listed is None or now - self._listed_at > LIST_SECONDS:
-            found: dict[str, ModelFacts] = {}
+            found = self._memory.kept()
             workers = self.workers
             for worker in workers:
                 found |= worker.models()

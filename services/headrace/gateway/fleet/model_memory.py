@@ -37,8 +37,12 @@ class ModelMemory:
     Without a link no heartbeats can arrive, so everything counts as known.
     """
 
-    def __init__(self, link: BusLink | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, link: BusLink | None = None, *, keeps: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`keeps`: whether models are never forgotten."""
         self._link = link
+        self._keeps = keeps
         self._clock = clock
         self._models: OrderedDict[str, tuple[ModelFacts, float]] = OrderedDict()
         self._noted = asyncio.Event()
@@ -65,9 +69,13 @@ class ModelMemory:
             self._models.popitem(last=False)
         self._noted.set()
 
+    def kept(self) -> dict[str, ModelFacts]:
+        """Returns all models where they are never forgotten."""
+        return {name: info for name, (info, _) in self._models.items()} if self._keeps else {}
+
     def recall(self, name: str) -> ModelFacts | None:
         info, last = self._models.get(name, (None, 0.0))
-        if self._link is not None and not self._link.connected:
+        if self._keeps or (self._link is not None and not self._link.connected):
             return info
         return info if self._clock() - last < REMEMBER_SECONDS else None
 

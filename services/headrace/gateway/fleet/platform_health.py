@@ -1,4 +1,4 @@
-"""Health of the platform: it can answer while a tokenizer and a worker are up."""
+"""Health of the platform: it can answer while a tokenizer and a worker are up, or a worker would be started."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +28,8 @@ class PlatformHealth:
     @property
     def ready(self) -> bool:
         is_served = all(serving for name, serving in self._serving.items() if name in NEEDED)
-        return is_served and self._fleet.attached_count > 0 and not self.stopping
+        has_workers = self._fleet.attached_count > 0 or (self._fleet.keeps_models and self._serving["scheduler"])
+        return is_served and has_workers and not self.stopping
 
     def report(self) -> dict[str, object]:
         """Reports, in readable form, which parts are up and which are not."""

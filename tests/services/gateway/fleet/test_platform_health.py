@@ -15,8 +15,9 @@ KINDS = ("tokenizer", "scheduler", "cache")
 class FixedFleet:
     """A fleet with so many workers."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, keeps_models: bool) -> None:
         self.attached_count = count
+        self.keeps_models = keeps_models
 
     def models(self) -> set[str]:
         return {"m"} if self.attached_count else set()
@@ -36,9 +37,9 @@ def saying(answer: bool) -> Callable[[], Awaitable[bool]]:
     return ask
 
 
-async def health_with(*serving: str, workers: int = 1) -> PlatformHealth:
+async def health_with(*serving: str, workers: int = 1, keeps_models: bool = False) -> PlatformHealth:
     """The health once each kind has been asked, of which some serve."""
-    fleet: Any = FixedFleet(workers)
+    fleet: Any = FixedFleet(workers, keeps_models)
     health = PlatformHealth({kind: [saying(False), saying(kind in serving)] for kind in KINDS}, fleet, NoBusLink())
     watching = asyncio.create_task(health.watch())
     expected = {kind: _word(kind in serving) for kind in KINDS} | {"nats": "not connected"}
@@ -63,6 +64,11 @@ async def test_a_tokenizer_and_a_worker_are_enough() -> None:
 @pytest.mark.parametrize(("serving", "workers"), [(("scheduler", "cache"), 1), (KINDS, 0)])
 async def test_without_either_nothing_is_answered(serving: tuple[str, ...], workers: int) -> None:
     assert not (await health_with(*serving, workers=workers)).ready
+
+
+@pytest.mark.parametrize(("serving", "ready"), [(KINDS, True), (("tokenizer", "cache"), False)])
+async def test_a_worker_that_is_started_when_one_is_wanted_is_enough(serving: tuple[str, ...], ready: bool) -> None:
+    assert (await health_with(*serving, workers=0, keeps_models=True)).ready is ready
 
 
 async def test_a_gateway_that_stops_takes_no_more() -> None:

@@ -66,6 +66,33 @@ def test_a_faster_clock_of_arrivals_makes_requests_wait() -> None:
     assert fast["utilization"] > slow["utilization"]
 
 
+def test_workers_follow_the_demand_and_cost_less_than_the_most() -> None:
+    """A calm minute, a busy one of three times what a worker bears, and a calm one."""
+    busy = [Arrival(60.0 + number * 0.1, 300, 20) for number in range(600)]
+    calm = [Arrival(number * 4.0, 300, 20) for number in range(15)]
+    arrivals = [*calm, *busy, *(Arrival(120.0 + number * 4.0, 300, 20) for number in range(30))]
+    quick = "scaling_settle_seconds=20,scaling_start_seconds=5"
+    scaled = played(arrivals, least_worker_count=1, most_worker_count=8, start_seconds=5.0, policy=quick)
+    one, eight = played(arrivals), played(arrivals, worker_count=8)
+    assert scaled["finished"] == len(arrivals)
+    assert 3 <= scaled["most_workers"] <= 8
+    assert scaled["ttft_ms"]["p95"] < 0.2 * one["ttft_ms"]["p95"]
+    assert scaled["worker_hours"] < 0.6 * eight["worker_hours"]
+
+
+def test_none_may_be_left_and_the_next_request_waits_for_a_start() -> None:
+    found = played(
+        [Arrival(0.0, 100, 3), Arrival(100.0, 100, 3)],
+        least_worker_count=0,
+        most_worker_count=2,
+        start_seconds=10.0,
+        policy="scaling_idle_seconds=30",
+    )
+    assert (found["finished"], found["refused"]) == (2, 0)
+    assert 10_000 <= found["ttft_ms"]["p99"] <= 11_600
+    assert found["worker_hours"] == pytest.approx((30 + 11) / 3600, abs=0.002)
+
+
 @pytest.mark.process
 def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
     """Hashes of texts differ between the two processes."""

@@ -17,7 +17,7 @@ from headrace.cli.commands.simulate.figures_table import figures_table
 from headrace.cli.commands.simulate.traffic_flags import TrafficFlags
 from headrace.cli.commands.simulate.worker_flags import WorkerFlags
 from headrace.cli.output import console, error_console, fail, print_json
-from headrace.errors import InternalError, InvalidRequest
+from headrace.errors import ConfigError, InternalError, InvalidRequest
 
 _WHOLE_TRACE, _USUAL_WORKERS = TrafficFlags(), WorkerFlags()
 WRONG_INPUT = 2
@@ -56,7 +56,7 @@ def simulate(
         scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings()}
         with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
             found = list(pool.map(partial(_simulated, scenario), dict.fromkeys(policy)))
-    except InvalidRequest as error:
+    except (ConfigError, InvalidRequest) as error:
         fail(error.message, as_json=json, code=WRONG_INPUT)
     if json:
         print_json({"scenario": scenario, "policies": found})

@@ -13,6 +13,7 @@ from headrace.cli.reach.gateway_setting import gateway_path
 from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
 from headrace.launch.platform_spec import PlatformSpec
+from headrace.launch.worker_bounds import WorkerBounds
 from headrace.supervisor.model_source import name_of, resolve
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import MAX_PORT
@@ -92,7 +93,10 @@ class WorkerCounts:
     """Numbers of workers."""
 
     replicas: int = 1
-    """Workers per model."""
+    """Workers per model, or with --autoscale of those at the start."""
+    autoscale: str = ""
+    """Fewest and most workers per model, MIN:MAX, of which there are as many as the traffic needs. With 0, a model has
+    none after ten minutes without requests, and the next one waits while a worker starts."""
     prefill_workers: int = 0
     """Further workers per model that compute long prompts for these, so that their running answers continue evenly.
     Their KV blocks travel when that is expected to be sooner."""
@@ -100,6 +104,9 @@ class WorkerCounts:
     def check(self, *, shared: bool, engine: str | None) -> None:
         """Raises ConfigError for numbers that cannot be."""
         _check_counts({"replicas": self.replicas})
+        if self.autoscale and (shared or self.prefill_workers):
+            message = "--autoscale is for workers with one model each, which compute prompts themselves"
+            raise ConfigError(message, param="autoscale")
         if self.prefill_workers < 0:
             raise ConfigError(
                 f"--prefill-workers is {self.prefill_workers}; it must be at least 0", param="prefill_workers"
@@ -107,6 +114,12 @@ class WorkerCounts:
         if self.prefill_workers and (shared or engine not in (None, "model")):
             message = "--prefill-workers is for workers with one model of our own engine each"
             raise ConfigError(message, param="prefill_workers")
+
+    def options(self) -> dict[str, Any]:
+        """Returns them as options of a platform. Raises ConfigError."""
+        bounds = WorkerBounds.parse(self.autoscale) if self.autoscale else None
+        replicas = self.replicas if bounds is None else max(1, bounds.clamp(self.replicas))
+        return {"replicas": replicas, "worker_bounds": bounds, "prefill_workers": self.prefill_workers}
 
 
 _MODEL_PARTS = ModelParts()
@@ -199,7 +212,7 @@ class PlatformFlags:
         return PlatformSpec(
             sources,
             **self.shared.options(names),
-            **asdict(self.workers),
+            **self.workers.options(),
             **asdict(self.several),
             aliases=self.parts.aliases([*names, *(adapter for source in sources for adapter in source.adapters)]),
             model_order=names,

@@ -31,6 +31,8 @@ from headrace.supervisor.changes.served_sources import ServedSources
 from headrace.supervisor.changes.start import with_loaded
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
+from headrace.supervisor.scaling.known_demand import KnownDemand
+from headrace.supervisor.scaling.worker_scaling import WorkerScaling
 from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
 
 _NO_PLATFORM_FLAGS = PlatformFlags()
@@ -112,9 +114,12 @@ async def _run(
             starting.result()
         log.say("the platform is ready", http=platform.http_url)
         view.on_ready(platform)
-        changing = asyncio.create_task(follow(platform).watch())
+        following = [asyncio.create_task(follow(platform).watch())]
+        if (bounds := options.platform.worker_bounds) is not None:
+            demand = KnownDemand(platform.open_channels("scheduler"))
+            following.append(asyncio.create_task(WorkerScaling(platform, bounds, demand).watch()))
         await stopping.wait()
-        await cancel_and_wait([changing])
+        await cancel_and_wait(following)
     finally:
         log.say("stopping")
         try:

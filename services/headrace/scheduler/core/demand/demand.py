@@ -64,7 +64,7 @@ class Demand:
         """Counts a request whose prompt lacks so many tokens on every worker. The first after a while in which no
         worker was wanted wants one at once."""
         self._arrivals.note(missing_token_count, now)
-        if self.wanted == 0 and self.load is not None:
+        if self.wanted == 0:
             self._change(1, "arrival", "a request came while there was no worker", "it would get no answer", now)
 
     def adopt(self, count: int, now: float) -> None:
@@ -103,12 +103,13 @@ class Demand:
         enough, _ = self._most(self._terms.low_use)
         least = self._least_lately(max(1, enough), now)
         idle = self._idle_seconds(load, now)
-        if more > wanted:
+        if idle > self._terms.idle_seconds:
+            if wanted and not load.unsure_count:
+                self._change(0, "idle", f"no request came for {idle:.0f} s", self._cost(wanted), now)
+        elif more > wanted:
             self._change(more, need.signal, need.text, f"{wanted} would not be enough", now)
         elif load.unsure_count:
             return
-        elif idle > self._terms.idle_seconds and wanted:
-            self._change(0, "idle", f"no request came for {idle:.0f} s", self._cost(wanted), now)
         elif least < wanted and now - self._since >= self._terms.settle_seconds:
             reason = f"{least} sufficed for {self._terms.settle_seconds:.0f} s: {need.text}"
             self._change(least, need.signal, reason, self._cost(wanted - least), now)

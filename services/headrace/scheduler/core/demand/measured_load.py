@@ -50,6 +50,7 @@ def measure_load(fleet: Fleet, waiting_count: int, waiting_token_count: int, now
         worker for worker in known if fleet.hears(worker, now) and not worker.suspect and not worker.is_stalled(now)
     ]
     serving = [worker for worker in sure if not worker.report.draining]
+    staying = [worker for worker in whole if not worker.report.draining]
     backlog = sum(worker.report.waiting_token_count + worker.sent_token_count for worker in known)
     return MeasuredLoad(
         waiting_count=waiting_count,
@@ -57,7 +58,7 @@ def measure_load(fleet: Fleet, waiting_count: int, waiting_token_count: int, now
         waiting_token_count=waiting_token_count + backlog,
         used_block_count=sum(worker.report.used_block_count for worker in known),
         worker_count=len(serving),
-        unsure_count=len(whole) - len(sure),
+        unsure_count=len(staying) - len(serving),
         capacity=_capacity(serving),
     )
 

@@ -52,6 +52,14 @@ def test_rates_come_from_a_file_and_flags_win(trace: str, tmp_path: Path) -> Non
     assert json.loads(slower.stdout)["policies"][0]["itl_ms"]["p50"] > 40
 
 
+def test_workers_follow_the_demand(trace: str) -> None:
+    scaled = (*SPEED, "--autoscale", "1:4", "--start-seconds", "2", "--max-running", "2", "--rate", "3")
+    done = simulate(trace, *scaled, "--json")
+    (found,) = json.loads(done.stdout)["policies"]
+    assert found["finished"] == 200
+    assert 1 < found["most_workers"] <= 4
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -61,6 +69,8 @@ def test_rates_come_from_a_file_and_flags_win(trace: str, tmp_path: Path) -> Non
         ((*SPEED, "--policy", "max_window_seconds=7"), "max_window_seconds"),
         ((*SPEED, "--workers", "0"), "--workers"),
         ((*SPEED, "--rate", "0"), "--rate"),
+        ((*SPEED, "--autoscale", "4:1"), "MIN:MAX"),
+        ((*SPEED, "--autoscale", "1:4", "--start-seconds", "-1"), "--start-seconds"),
         ((*SPEED, "--limit", "0"), "--limit"),
         ((*SPEED[2:], "--step-ms", "-1"), "base_seconds"),
         (("--rates", "/nowhere.json"), "/nowhere.json cannot be read"),

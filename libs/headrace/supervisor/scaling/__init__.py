@@ -1,0 +1,1 @@
+"""Numbers of workers that follow the demand."""

@@ -1,0 +1,77 @@
+"""A platform's workers follow its traffic: none while nothing comes, one for a request that waits, two for many."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+from tests.e2e.command_line import headrace_here
+from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
+
+TIMEOUT = 120.0
+SETTINGS = """
+[scheduler]
+scaling_idle_seconds = 3
+scaling_settle_seconds = 3
+scaling_start_seconds = 3
+
+[worker]
+max_running_count = 4
+"""
+BODY = {"model": "headrace-demo", "prompt": "Once upon a time", "max_tokens": 48, "seed": 1, "ignore_eos": True}
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    folder = tmp_path_factory.mktemp("scaled")
+    config = folder / "headrace.toml"
+    config.write_text(SETTINGS)
+    counts = (*ONE_TOKENIZER, "--autoscale", "0:2")
+    with running_platform(folder / "state", ["--config", str(config)], counts=counts) as running:
+        yield running
+
+
+def workers(platform: RunningPlatform) -> list[str]:
+    described = json.loads((platform.state_dir / "platform.json").read_text())
+    return [service["name"] for service in described["services"] if service["name"].startswith("worker")]
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+async def text_of(client: httpx2.AsyncClient) -> str:
+    response = await client.post("/v1/completions", json=BODY)
+    assert response.status_code == httpx2.codes.OK, response.text
+    return str(response.json()["choices"][0]["text"])
+
+
+@pytest.mark.anyio
+async def test_workers_come_and_go_with_the_traffic(platform: RunningPlatform) -> None:
+    async with httpx2.AsyncClient(base_url=platform.http, timeout=TIMEOUT) as client:
+        expected = await text_of(client)
+        await wait_until(lambda: not workers(platform))
+        assert (await client.get("/ready")).status_code == httpx2.codes.OK
+        assert [model["id"] for model in (await client.get("/v1/models")).json()["data"]] == ["headrace-demo"]
+        # It waits for a worker, which is started for it.
+        assert await text_of(client) == expected
+        assert workers(platform) == ["worker-0"]
+        many = [asyncio.create_task(text_of(client)) for _ in range(40)]
+        await wait_until(lambda: len(workers(platform)) == 2 or all(task.done() for task in many))
+        assert workers(platform) == ["worker-0", "worker-1"]
+        assert set(await asyncio.gather(*many)) == {expected}
+        await wait_until(lambda: not workers(platform))
+
+
+def test_the_decisions_are_shown(platform: RunningPlatform) -> None:
+    shown = json.loads(headrace_here("explain", "scaling", "--json", "--state-dir", str(platform.state_dir)).stdout)
+    (model,) = shown["models"]
+    signals = [decision["signal"] for decision in model["decisions"]]
+    assert signals.count("idle") >= 2
+    assert "arrival" in signals
+    assert "requests" in signals
