@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from headrace.cli.commands.platform.scaling_page import show_scaling
 from headrace.cli.output import console, print_json
-from headrace.cli.terminal.scaling_page import show_scaling
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.rpc.channel import Channel, OpenChannel, open_channel
 from headrace.service_clients.scheduler import explain as ask

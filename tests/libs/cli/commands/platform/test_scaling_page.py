@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.cli.terminal.scaling_page import show_scaling
+from headrace.cli.commands.platform.scaling_page import show_scaling
 from headrace.v1.scheduler_pb2 import ModelDemand, ScalingDecision, WorkerNeed
 
 
