@@ -19,7 +19,11 @@ EVERYTHING: dict[str, Any] = {
         "ingress": {"enabled": True, "host": "llm.example", "className": "nginx", "tlsSecret": "public"},
         "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["llm.example"]},
     },
-    "workers": [MINIMAL | {"packed": {"size": "5Gi"}}, MINIMAL | {"name": "x", "nodes": 2, "device": "l4"}],
+    "workers": [
+        MINIMAL | {"packed": {"size": "5Gi"}, "autoscaling": {"enabled": True, "min": 0}},
+        MINIMAL | {"name": "x", "nodes": 2, "device": "l4"},
+        MINIMAL | {"name": "y", "model": "other", "autoscaling": {"enabled": True, "prometheus": "http://p:9090"}},
+    ],
     "monitoring": {
         "otlpEndpoint": "collector:4317",
         "podMonitor": {"enabled": True},
@@ -31,7 +35,7 @@ EVERYTHING: dict[str, Any] = {
 KINDS = {
     *("Certificate", "ConfigMap", "Deployment", "HTTPRoute", "Ingress", "Issuer", "LeaderWorkerSet", "NetworkPolicy"),
     *("PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Secret"),
-    *("Service", "ServiceAccount", "StatefulSet"),
+    *("ScaledObject", "Service", "ServiceAccount", "StatefulSet", "TriggerAuthentication"),
 }
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"gateway": {"replica": 2}}, "additional properties 'replica' not allowed"),
@@ -54,6 +58,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"workers": [MINIMAL | {"gpus": 2}]}, "device is cpu, which has no GPUs"),
     ({"workers": [MINIMAL | {"engine": "vllm", "device": "l4"}]}, "image must name an image that has vLLM"),
     ({"workers": [MINIMAL | {"device": "l4", "nodes": 2, "gpus": 2}]}, "one GPU each"),
+    ({"workers": [MINIMAL | {"autoscaling": {"enabled": True, "min": 3, "max": 2}}]}, "autoscaling.min is 3"),
+    (
+        {"workers": [MINIMAL | {"name": name, "autoscaling": {"enabled": True}} for name in ("v", "w")]},
+        "workers v and w: one set of the workers of m can be scaled, not two",
+    ),
     ({"certificates": {"enabled": True, "source": "secrets"}}, "set certificates.secretPrefix"),
     ({"gateway": {"files": {"existingClaim": "a", "size": "1Gi"}}}, "not both"),
     ({"gateway": {"replicas": 2, "files": {"size": "1Gi", "accessMode": "ReadWriteOnce"}}}, "take ReadWriteMany"),
@@ -94,6 +103,8 @@ def test_the_validator_sees_faults(chart: Chart, validator: Validator) -> None:
         ("Certificate", {"secretNames": "x"}),
         ("LeaderWorkerSet", {"size": 2}),
         ("HTTPRoute", {"rule": []}),
+        ("ScaledObject", {"maxReplicas": 3}),
+        ("TriggerAuthentication", {"secretTargetRefs": []}),
     ):
         item = rendered.of(kind)[0]
         spoiled = item | {"spec": item["spec"] | spoil}

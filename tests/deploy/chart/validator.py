@@ -12,11 +12,13 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 from cloudcoil.models.cert_manager import v1 as cert_manager
+from cloudcoil.models.keda import v1alpha1 as keda
 from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 
 MODELS = {
     "monitoring.coreos.com/v1": prometheus_operator,
     "cert-manager.io/v1": cert_manager,
+    "keda.sh/v1alpha1": keda,
 }
 """Classes of the objects of other operators, by the name of their kind."""
 SCHEMAS = json.loads(Path(__file__).with_name("custom_schemas.json").read_text())

@@ -78,7 +78,7 @@ spec:
 {{ include "headrace.object" (dict "text" (include "headrace.headlessService" .) "merge" .own.merge.service) }}
 {{ include "headrace.podDisruptionBudget" . }}
 {{- $metrics := dict "ports" (list (dict "port" "metrics")) "from" .root.Values.networkPolicy.monitoring }}
-{{ include "headrace.networkPolicy" (merge (dict "ports" (list (dict "port" "grpc")) "open" (list $metrics)) .) }}
+{{ include "headrace.networkPolicy" (merge (dict "ports" (list (dict "port" "grpc")) "open" (concat (list $metrics) (.open | default list))) .) }}
 {{- end -}}
 
 {{/* A volume of each replica, or one that goes with its Pod. */}}

@@ -25,7 +25,18 @@
 {{- fail "gateway.ingress needs a host" -}}
 {{- end -}}
 {{- $names := dict -}}
+{{- $scaled := dict -}}
 {{- range $set := .Values.workers -}}
+{{- $whole := include "headrace.set" (dict "root" $ "set" $set) | fromYaml -}}
+{{- if $whole.autoscaling.enabled -}}
+{{- if hasKey $scaled $whole.model -}}
+{{- fail (printf "workers %s and %s: one set of the workers of %s can be scaled, not two: set autoscaling.enabled of one to false" (get $scaled $whole.model) $set.name $whole.model) -}}
+{{- end -}}
+{{- $_ := set $scaled $whole.model $set.name -}}
+{{- if gt (int $whole.autoscaling.min) (int $whole.autoscaling.max) -}}
+{{- fail (printf "workers %s: autoscaling.min is %v, and autoscaling.max %v" $set.name $whole.autoscaling.min $whole.autoscaling.max) -}}
+{{- end -}}
+{{- end -}}
 {{- if hasKey $names $set.name -}}
 {{- fail (printf "two sets of workers are called %s: give each a name of its own" $set.name) -}}
 {{- end -}}

@@ -197,3 +197,19 @@ containers:
 volumes:
 {{ include "headrace.workerVolumes" . | indent 2 }}
 {{- end -}}
+
+{{/* Whether KEDA scales any set of workers. */}}
+{{- define "headrace.isScaled" -}}
+{{- range .Values.workers -}}
+{{- $set := include "headrace.set" (dict "root" $ "set" .) | fromYaml -}}
+{{- if $set.autoscaling.enabled -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether any set of workers may have none. */}}
+{{- define "headrace.mayLackWorkers" -}}
+{{- range .Values.workers -}}
+{{- $set := include "headrace.set" (dict "root" $ "set" .) | fromYaml -}}
+{{- if and $set.autoscaling.enabled (eq (int $set.autoscaling.min) 0) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -17,6 +17,8 @@ from headrace.v1.keda import externalscaler_pb2_grpc
 METRIC = "headrace-wanted-workers"
 MODEL_KEY = "model"
 """Key, in the metadata of a trigger, of the model."""
+OTHERS_KEY = "otherWorkers"
+"""Key, in the metadata of a trigger, of the workers of the model that are not scaled."""
 LOOK_SECONDS = 0.1
 REPEAT_SECONDS = 10.0
 """Seconds after which a stream says again what has not changed."""
@@ -73,7 +75,10 @@ class KedaScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
             known = ", ".join(sorted(self._scheduler.core.desks)) or "none"
             message = f"the demand for {model!r} is not known: no worker of it was seen yet; models seen: {known}"
             await context.abort(grpc.StatusCode.UNAVAILABLE, message)
-        return desk.demand.wanted
+        others = scaled.scalerMetadata.get(OTHERS_KEY, "0")
+        if not others.isdecimal():
+            await _refuse(context, f"{OTHERS_KEY} of the trigger of {scaled.name!r} is {others!r}; it must be a count")
+        return max(0, desk.demand.wanted - int(others))
 
 
 async def _refuse(context: Context, message: str) -> NoReturn:

@@ -107,6 +107,16 @@ async def test_a_trigger_without_a_model_is_named(keda: Keda) -> None:
     assert "'workers' lacks model" in str(error.details())
 
 
+async def test_workers_that_are_not_scaled_are_taken_off(keda: Keda) -> None:
+    keda.tick(1.0, running_count=8)
+    for others, is_active in (("1", True), ("2", False), ("9", False)):
+        metadata = {"model": "m", "otherWorkers": others}
+        request = pb.ScaledObjectRef(name="workers", scalerMetadata=metadata)
+        assert (await keda.stub.IsActive(request, timeout=TIMEOUT)).result is is_active
+    wrong = pb.ScaledObjectRef(name="workers", scalerMetadata={"model": "m", "otherWorkers": "-1"})
+    assert (await refusal(keda, wrong)).code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_a_stream_tells_at_once_that_the_first_worker_is_wanted(keda: Keda) -> None:
     await keda.idle()
     stream = keda.stub.StreamIsActive(scaled(), timeout=TIMEOUT)
