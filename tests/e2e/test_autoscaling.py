@@ -68,6 +68,32 @@ async def test_workers_come_and_go_with_the_traffic(platform: RunningPlatform) -
         await wait_until(lambda: not workers(platform))
 
 
+@pytest.mark.anyio
+async def test_streams_of_a_worker_that_goes_are_whole(platform: RunningPlatform) -> None:
+    """Four long requests for each worker, of which one suffices after most have ended."""
+    bodies = [BODY | {"seed": number, "max_tokens": 48 if number < 6 else 900} for number in range(9)]
+    async with httpx2.AsyncClient(base_url=platform.http, timeout=TIMEOUT) as client:
+        alone = [await _tokens(client, body) for body in bodies[6:]]
+        many = [asyncio.create_task(_tokens(client, body)) for _ in range(5) for body in bodies]
+        await wait_until(lambda: len(workers(platform)) == 2)
+        texts = await asyncio.gather(*many)
+        assert [texts[9 * turn + 6 : 9 * turn + 9] for turn in range(5)] == [alone] * 5
+        await wait_until(lambda: not workers(platform))
+
+
+async def _tokens(client: httpx2.AsyncClient, body: dict[str, object]) -> str:
+    """Returns the text of a stream that has to end whole."""
+    text, is_done = "", False
+    async with client.stream("POST", "/v1/completions", json=body | {"stream": True}) as response:
+        async for line in response.aiter_lines():
+            data = line.removeprefix("data: ")
+            is_done = is_done or data == "[DONE]"
+            if line.startswith("data: {"):
+                text += "".join(choice["text"] for choice in json.loads(data)["choices"])
+    assert is_done, text
+    return text
+
+
 def test_the_decisions_are_shown(platform: RunningPlatform) -> None:
     shown = json.loads(headrace_here("explain", "scaling", "--json", "--state-dir", str(platform.state_dir)).stdout)
     (model,) = shown["models"]
