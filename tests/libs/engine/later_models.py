@@ -32,6 +32,7 @@ TEXT = {
     "eos_token_id": None,
     "bos_token_id": None,
 }
+EXPERTS = {"moe_intermediate_size": 40, "num_experts_per_tok": 3, "num_experts": 6}
 WINDOWS = ["sliding_attention", "sliding_attention", "full_attention"]
 
 FUSED: dict[str, dict[str, Any]] = {
@@ -104,6 +105,49 @@ FUSED: dict[str, dict[str, Any]] = {
         "vision_config": {**VISION, "model_type": "siglip_vision_model"},
         "mm_tokens_per_image": 4,
     },
+    "qwen2_moe": {**EXPERTS, "model_type": "qwen2_moe", "shared_expert_intermediate_size": 64},
+    "qwen2_moe_sparse": {
+        **EXPERTS,
+        "model_type": "qwen2_moe",
+        "shared_expert_intermediate_size": 48,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 2,
+        "qkv_bias": False,
+    },
+    "glm4_moe": {
+        **EXPERTS,
+        "model_type": "glm4_moe",
+        "n_routed_experts": 6,
+        "n_shared_experts": 2,
+        "routed_scaling_factor": 2.5,
+        "use_qk_norm": True,
+        "attention_bias": True,
+    },
+    "glm4_moe_groups": {
+        **EXPERTS,
+        "model_type": "glm4_moe",
+        "n_routed_experts": 8,
+        "n_group": 4,
+        "topk_group": 2,
+        "first_k_dense_replace": 0,
+    },
+    "dots1": {
+        **EXPERTS,
+        "model_type": "dots1",
+        "n_routed_experts": 6,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 1,
+        "norm_topk_prob": True,
+        "max_window_layers": 3,
+    },
+    "ernie4_5_moe": {
+        **EXPERTS,
+        "model_type": "ernie4_5_moe",
+        "moe_num_experts": 6,
+        "moe_k": 3,
+        "moe_num_shared_experts": 2,
+        "tie_word_embeddings": False,
+    },
     "phi4_mini": {
         "model_type": "phi3",
         "num_attention_heads": 4,
@@ -120,6 +164,7 @@ FUSED: dict[str, dict[str, Any]] = {
 """Families that the fused kernels compute."""
 
 COMPOSED: dict[str, dict[str, Any]] = {
+    "olmoe": {"model_type": "olmoe", "num_experts": 6, "num_experts_per_tok": 2, "tie_word_embeddings": False},
     "olmo2": {"model_type": "olmo2", "tie_word_embeddings": False},
     "olmo2_grouped": {"model_type": "olmo2", "attention_bias": True, "num_key_value_heads": 1},
     "olmo3": {

@@ -196,6 +196,9 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
     for name, parameter in model.named_parameters():
         if name.endswith(("bias", "alpha_p", "alpha_n")) or "norm" in name:
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            torch.nn.init.normal_(buffer, std=0.2)
     model.save_pretrained(folder)
     return model
 

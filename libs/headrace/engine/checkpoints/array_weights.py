@@ -62,6 +62,9 @@ class ArrayWeights:
     def read(self, name: str, shape: tuple[int, ...]) -> Floats:
         return self._source.values(name, shape)
 
+    def precise(self, name: str, shape: tuple[int, ...]) -> Floats:
+        return self._source.values(name, shape)
+
     def matrix(self, name: str, shape: tuple[int, int]) -> ArrayWeight:
         quantized = self._source.quantized(name, shape)
         if isinstance(quantized, BlockArrays):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
 from headrace.engine.checkpoints.facts.rotary_angles import angles_are_finite
 from headrace.engine.checkpoints.facts.scheme import read_scheme
@@ -120,12 +121,23 @@ def _check_sizes(config: DecoderConfig) -> None:
         )
     if config.precision not in ("float32", "bfloat16", "float16"):
         raise Unsupported(f"checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16")
-    if config.experts is not None and not 1 <= config.experts.chosen_count <= config.experts.count:
-        raise InvalidCheckpoint(
-            f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token"
-        )
+    if config.experts is not None:
+        _check_experts(config.experts)
     _check_long_rope(config)
     _check_rotary(config)
+
+
+def _check_experts(experts: ExpertConfig) -> None:
+    count, routing = experts.count, experts.routing
+    if not 1 <= routing.chosen_count <= count:
+        raise InvalidCheckpoint(f"config.json: {routing.chosen_count} of {count} experts are chosen for each token")
+    groups, kept = routing.group_count, routing.chosen_group_count
+    if groups == 1:
+        return
+    if groups < 1 or count % groups or count // groups < 2 or not 1 <= kept <= groups:
+        raise InvalidCheckpoint(f"config.json: {kept} of {groups} groups of {count} experts are chosen for each token")
+    if kept * (count // groups) < routing.chosen_count:
+        raise InvalidCheckpoint(f"config.json: {kept} groups have fewer than {routing.chosen_count} experts")
 
 
 def _check_rotary(config: DecoderConfig) -> None:

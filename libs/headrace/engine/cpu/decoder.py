@@ -3,7 +3,7 @@
 import ctypes
 from pathlib import Path
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
@@ -13,6 +13,7 @@ from headrace.engine.kernels.choice.candidates import candidates, choose_instruc
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Function, Instructions, pointer
+from headrace.engine.kernels.routing import routing_of
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
@@ -66,7 +67,7 @@ class CpuDecoder:
             soft_cap=config.attention_soft_cap or 0.0,
             logit_soft_cap=config.logit_soft_cap or 0.0,
             activation=Function[config.activation.upper()],
-            routing=_routing(config.experts),
+            routing=Routing() if config.experts is None else routing_of(config.experts),
         )
 
     @property
@@ -112,6 +113,7 @@ class CpuDecoder:
             qkv_rest=(Matrix * 2)(self._matrix(f"{index}.qkv.1"), self._matrix(f"{index}.qkv.2")),
             router=self._matrix(f"{index}.router"),
             experts=experts if len(experts) else None,
+            router_bias=self._vector(f"{index}.router_bias"),
             cosine=address(cosine),
             sine=address(sine),
             window=config.windows[index] or 0,
@@ -120,8 +122,8 @@ class CpuDecoder:
     def _layer_experts(self, index: int) -> "ctypes.Array[FeedForward]":
         """Describes the experts of a layer: none where it has a single feed-forward block."""
         experts = self._config.experts
-        count = 0 if experts is None or index in experts.dense_layers else experts.count
-        return (FeedForward * count)(*(self._feed_forward(f"{index}.experts.{number}") for number in range(count)))
+        names = [] if experts is None or index in experts.dense_layers else [name for name, _ in experts.experts]
+        return (FeedForward * len(names))(*(self._feed_forward(f"{index}.{name}") for name in names))
 
     def _feed_forward(self, prefix: str) -> FeedForward:
         return FeedForward(*(self._matrix(f"{prefix}.{name}") for name in ("gate_up", "down", "up")))
@@ -140,7 +142,3 @@ class CpuDecoder:
         """Describes a matrix to the kernels; without rows if the model has none of that name."""
         weight = self._weights.matrices.get(name)
         return Matrix() if weight is None else weight.matrix(exact=self._exact)
-
-
-def _routing(experts: ExpertConfig | None) -> Routing:
-    return Routing() if experts is None else Routing(experts.count, experts.chosen_count, experts.normalizes_weights)

@@ -108,7 +108,8 @@ class KernelContext:
 
     def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
         """Finds the top experts of each row of fp32 `scores` [rows, experts], best first: int64 [rows, chosen]. Writes
-        their weights to `shares`, fp32 of the same shape."""
+        their weights to `shares`, fp32 of the same shape. A shared expert is the last of the chosen; the output of its
+        gate is the last of a row."""
         arguments = (routing, scores, shares, experts, row_count)
         self._call(self._library.headrace_route, self.instructions, *arguments)
 

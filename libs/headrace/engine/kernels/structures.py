@@ -40,6 +40,7 @@ class Layer(ctypes.Structure):
         ("qkv_rest", Matrix * 2),
         ("router", Matrix),
         ("experts", ctypes.POINTER(FeedForward)),
+        ("router_bias", _POINTER),
         ("cosine", _POINTER),
         ("sine", _POINTER),
         ("window", _SIZE),
@@ -57,7 +58,14 @@ class Routing(ctypes.Structure):
     _fields_ = (
         ("expert_count", _SIZE),
         ("chosen_count", _SIZE),
+        ("group_count", _SIZE),
+        ("chosen_group_count", _SIZE),
+        ("bias", _POINTER),
+        ("scale", _FLOAT),
+        ("least_sum", _FLOAT),
         ("normalizes", _INT),
+        ("score", _INT),
+        ("shared", _INT),
     )
 
 

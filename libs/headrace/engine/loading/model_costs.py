@@ -45,4 +45,4 @@ def _idle_expert_parameters(config: DecoderConfig) -> int:
         return 0
     layer_count = config.layer_count - len(experts.dense_layers)
     expert_size = GATED_MATRICES * config.hidden_size * experts.intermediate_size
-    return layer_count * (experts.count - experts.chosen_count) * expert_size
+    return layer_count * (experts.count - experts.routing.chosen_count) * expert_size

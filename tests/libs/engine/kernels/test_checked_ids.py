@@ -216,7 +216,9 @@ def test_more_experts_than_there_are_cannot_be_chosen(expert_count: int, chosen_
     scores = np.ones((1, 8), np.float32)
     shares, experts = np.zeros((1, 8), np.float32), np.zeros((1, 8), np.int64)
     with pytest.raises(IndexError, match="count"):
-        context.route(Routing(expert_count, chosen_count, 1), address(scores), address(shares), address(experts), 1)
+        context.route(
+            Routing(expert_count, chosen_count, normalizes=1), address(scores), address(shares), address(experts), 1
+        )
     assert not experts.any()
 
 

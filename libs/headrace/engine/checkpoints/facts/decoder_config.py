@@ -4,26 +4,9 @@ from dataclasses import dataclass, field
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
-
-
-@dataclass(frozen=True, slots=True)
-class ExpertConfig:
-    """The mixture of experts that replaces a layer's single feed-forward block."""
-
-    count: int
-    chosen_count: int
-    """Number of experts that compute each token."""
-    intermediate_size: int
-    normalizes_weights: bool
-    """Whether the chosen experts' weights are scaled to sum to one."""
-    dense_layers: frozenset[int]
-    """Layers that keep a single feed-forward block."""
-    module: str
-    """Name of the block in checkpoints."""
-    projections: tuple[str, str, str]
-    """Names of an expert's gate, up and down projections in checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ from headrace.engine.checkpoints.families.encoders.distilbert import DISTILBERT
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
 from headrace.engine.checkpoints.families.encoders.mpnet import MPNET
 from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_ROBERTA
+from headrace.engine.checkpoints.families.experts.dots1 import DOTS1
+from headrace.engine.checkpoints.families.experts.ernie4_5_moe import ERNIE4_5_MOE
+from headrace.engine.checkpoints.families.experts.glm4_moe import GLM4_MOE
+from headrace.engine.checkpoints.families.experts.olmoe import OLMOE
+from headrace.engine.checkpoints.families.experts.qwen2_moe import QWEN2_MOE
 from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
 from headrace.engine.checkpoints.families.fused.glm4 import GLM, GLM4
@@ -49,7 +54,8 @@ _FUSED = (
     GEMMA3_MULTIMODAL,
 )
 _COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
-FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED)}
+_EXPERTS = (QWEN2_MOE, GLM4_MOE, DOTS1, ERNIE4_5_MOE, OLMOE)
+FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS)}
 
 ENCODER_FAMILIES = {
     architecture: family

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
@@ -109,6 +110,17 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def down_of(self, prefix: str, name: str, inner: int) -> Projection[ArrayT, WeightT]:
         sizes = {f"{prefix}.{name}": self._config.hidden_size}
         return self.projection(sizes, inner, has_bias=self._config.mlp_bias)
+
+    def router(self, prefix: str, experts: ExpertConfig) -> Projection[ArrayT, WeightT]:
+        """Reads the product that scores experts, and the gate of the shared one as its last row."""
+        sizes = {f"{prefix}.{name}": size for name, size in experts.router_rows.items()}
+        return self.projection(sizes, self._config.hidden_size, has_bias=False)
+
+    def router_bias(self, prefix: str, experts: ExpertConfig) -> ArrayT:
+        """Reads the numbers [experts], or [1, experts], that the choice of experts adds to their scores."""
+        rows = (experts.routing.bias_row_count,) if experts.routing.bias_row_count else ()
+        self.parameter_count += experts.count
+        return self._tensors.precise(f"{prefix}.{experts.routing.bias_name}", (*rows, experts.count))
 
     def projection(self, out_sizes: dict[str, int], in_size: int, *, has_bias: bool) -> Projection[ArrayT, WeightT]:
         """Reads several modules that share an input as one matrix, in the given order."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import (
     LAST_NORM,
     DecoderWeights,
@@ -60,6 +61,9 @@ class _Shapes:
     """Tensors without content, see ModelTensors."""
 
     def read(self, name: str, shape: tuple[int, ...]) -> None:
+        return None
+
+    def precise(self, name: str, shape: tuple[int, ...]) -> None:
         return None
 
     def matrix(self, name: str, shape: tuple[int, int]) -> tuple[Module, ...]:
@@ -125,16 +129,20 @@ def _norm(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConf
 def _experts(
     weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, prefix: str, experts: ExpertConfig
 ) -> Iterator[Product]:
-    router = {f"{prefix}.gate": experts.count}
-    yield Product(weights.projection(router, config.hidden_size, has_bias=False).weight)
+    yield Product(weights.router(prefix, experts).weight)
+    if experts.routing.bias_name:
+        weights.router_bias(prefix, experts)
     *gate_up, down = experts.projections
-    inner, name = experts.intermediate_size, f"{prefix}.experts.0"
-    parts: list[Projection[None, tuple[Module, ...]]] = [
-        weights.gate_up_of(name, tuple(gate_up), inner),
-        weights.down_of(name, down, inner),
-    ]
-    for part in parts:
-        yield Product(part.weight, experts.count, experts.chosen_count)
+
+    def parts(name: str, inner: int) -> list[Projection[None, tuple[Module, ...]]]:
+        module = f"{prefix}.{name}"
+        return [weights.gate_up_of(module, tuple(gate_up), inner), weights.down_of(module, down, inner)]
+
+    for part in parts("experts.0", experts.intermediate_size):
+        yield Product(part.weight, experts.count, experts.routing.chosen_count)
+    if experts.shared is not None:
+        for part in parts(experts.shared.module, experts.shared.intermediate_size):
+            yield Product(part.weight)
 
 
 def _size(modules: tuple[Module, ...]) -> int:

@@ -17,6 +17,10 @@ class ModelTensors(Protocol[ArrayT, WeightT]):
         """Reads one tensor and converts it."""
         ...
 
+    def precise(self, name: str, shape: tuple[int, ...]) -> ArrayT:
+        """Reads one tensor in fp32, whatever the others are converted to."""
+        ...
+
     def matrix(self, name: str, shape: tuple[int, int]) -> WeightT:
         """Reads the weight [out, in] of module `name`. Converts it unless a product can use it quantized."""
         ...

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.cpu.weights.key_factors import MAX_EXPONENT, are_key_factors
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names, router_bias_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
 from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 
@@ -21,7 +21,7 @@ PLAIN: dict[Storage, np.dtype[Any]] = {
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     """Raises ValueError if an array is missing, unknown, or has the wrong shape or type for the model."""
-    vector_sizes = norm_names(config) | factor_names(config)
+    vector_sizes = norm_names(config) | factor_names(config) | router_bias_names(config)
     _same_names("vectors", weights.vectors, vector_sizes)
     for name, size in vector_sizes.items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
@@ -52,9 +52,9 @@ def _feed_forward_sizes(config: DecoderConfig, index: int) -> dict[str, tuple[in
     hidden, experts = config.hidden_size, config.experts
     if experts is None or index in experts.dense_layers:
         return _block_sizes(f"{index}", hidden, config.intermediate_size)
-    sizes = {f"{index}.router": (experts.count, hidden)}
-    for number in range(experts.count):
-        sizes |= _block_sizes(f"{index}.experts.{number}", hidden, experts.intermediate_size)
+    sizes = {f"{index}.router": (sum(experts.router_rows.values()), hidden)}
+    for name, inner in experts.experts:
+        sizes |= _block_sizes(f"{index}.{name}", hidden, inner)
     return sizes
 
 

@@ -15,7 +15,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Bl
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.checkpoints.weights.weight_rounding import HEAD_BITS, WeightRounding
 from headrace.engine.cpu.weights.key_factors import choose_key_factors
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names, router_bias_names
 from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
@@ -50,6 +50,7 @@ def read_packed_weights(
         qkv = reader.qkv(index)
         weights.vectors[f"{index}.key_factors"] = _key_factors(qkv, weights, config, index)
         weights.matrices |= _pack_attention(reader, qkv, index) | _pack_feed_forward(reader, config, index)
+        weights.vectors |= _router_bias(reader, config, index)
         tensors.forget()
     if config.has_head:
         head = embedding if config.tied_embeddings else reader.head().weight
@@ -100,15 +101,21 @@ def _pack_feed_forward(reader: _Reader, config: DecoderConfig, index: int) -> di
     if experts is None or index in experts.dense_layers:
         return _pack_block(f"{index}", reader.gate_up(index), reader.down(index), config.intermediate_size)
     module = f"model.layers.{index}.{experts.module}"
-    inner = experts.intermediate_size
     *names, down = experts.projections
-    router = reader.projection({f"{module}.gate": experts.count}, config.hidden_size, has_bias=False)
-    packed = {f"{index}.router": _pack(router)}
-    for number in range(experts.count):
-        prefix = f"{module}.experts.{number}"
+    packed = {f"{index}.router": _pack(reader.router(module, experts))}
+    for name, inner in experts.experts:
+        prefix = f"{module}.{name}"
         gate_up, last = reader.gate_up_of(prefix, tuple(names), inner), reader.down_of(prefix, down, inner)
-        packed |= _pack_block(f"{index}.experts.{number}", gate_up, last, inner)
+        packed |= _pack_block(f"{index}.{name}", gate_up, last, inner)
     return packed
+
+
+def _router_bias(reader: _Reader, config: DecoderConfig, index: int) -> dict[str, Floats]:
+    size = router_bias_names(config).get(f"{index}.router_bias")
+    if size is None or config.experts is None:
+        return {}
+    bias = reader.router_bias(f"model.layers.{index}.{config.experts.module}", config.experts)
+    return {f"{index}.router_bias": np.array(bias, np.float32).reshape(size)}
 
 
 def _pack_block(prefix: str, gate_up: _Projection, down: _Projection, inner: int) -> dict[str, PackedWeight]:

@@ -25,10 +25,11 @@ class PackedWeights:
     embedding: Table
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     """Weights of norms, by the name of the norm; and the factors of each layer's keys, see `choose_key_factors`, as in
-    `0.key_factors`."""
+    `0.key_factors`; and the numbers that the choice of experts adds, as in `0.router_bias`."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
     """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; `head`, if there is one. A
-    layer with experts has a `router`, and `gate_up` and `down` of each expert, as in `0.experts.5.down`. Where blocks
+    layer with experts has a `router`, whose last row may be the gate of the shared expert, and `gate_up` and `down` of
+    each expert, as in `0.experts.5.down`, and of the shared one, under its name in checkpoints. Where blocks
     of several kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only
     the gate. The panels of `head` may be those of the embedding."""
     parameter_count: int = 0
@@ -64,6 +65,15 @@ def norm_names(config: DecoderConfig) -> dict[str, int]:
         names |= {f"{prefix}.{name}": config.hidden_size for name in layer_norms(config)}
         names |= {f"{prefix}.self_attn.{name}": size for name, size in query_key_norms(config).items()}
     return names
+
+
+def router_bias_names(config: DecoderConfig) -> dict[str, int]:
+    """Returns the names of the numbers that the choice of experts adds to scores, and their sizes."""
+    experts = config.experts
+    if experts is None or not experts.routing.bias_name:
+        return {}
+    layers = [index for index in range(config.layer_count) if index not in experts.dense_layers]
+    return {f"{index}.router_bias": experts.count for index in layers}
 
 
 def factor_names(config: DecoderConfig) -> dict[str, int]:

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 12;
+constexpr int kVersion = 13;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -63,8 +63,9 @@ struct Layer {
     Matrix qkv, output;
     FeedForward mlp;             // Without rows where the layer has experts
     Matrix qkv_rest[2];          // Further rows of qkv, which another storage holds; no rows: none
-    Matrix router;               // [experts, hidden]; no rows: none
-    const FeedForward *experts;  // [experts] or null
+    Matrix router;               // [experts, and a shared one's gate, hidden]; no rows: none
+    const FeedForward *experts;  // [experts, and the shared one] or null
+    const float *router_bias;    // [experts] or null: see Routing
     const float *cosine, *sine;  // [positions, rotary / 2]
     int64_t window;              // Tokens that a query attends to, itself included; 0: all
     // Addresses within the first block. Block n is n * `Model::block_bytes` further on. kv_cache.h has the layout.
@@ -79,10 +80,22 @@ struct Layer {
     const float *key_factors;
 };
 
+// Functions that make weights of a router's outputs.
+enum ExpertScore : int32_t { kSoftmax = 0, kSigmoid = 1 };
+
+// Shared experts, which compute every token: the last of a layer's experts.
+enum SharedExpert : int32_t { kNoShared = 0, kShared = 1, kGatedShared = 2 };
+
 // Routing parameters of a mixture of experts.
 struct Routing {
-    int64_t expert_count, chosen_count;
-    int32_t normalizes;  // Nonzero: the weights of the chosen experts add up to one
+    int64_t expert_count, chosen_count;             // Without the shared one
+    int64_t group_count, chosen_group_count;        // Groups of consecutive experts; 0 or 1: all are one
+    const float *bias;                              // [experts] or null: added to scores for the choice alone
+    float scale;                                    // Factor of the weights; 0: one
+    float least_sum;                                // Smallest divisor of weights that are normalized by their sum
+    int32_t normalizes;                             // Nonzero: the weights of the chosen experts add up to one
+    int32_t score;                                  // ExpertScore
+    int32_t shared;                                 // SharedExpert; a gated one's output is the router's last
 };
 
 // Products of a layer that adapters may update.

@@ -93,8 +93,21 @@ inline bool adapters_fit(const Model &model, const Step &step) {
     return true;
 }
 
+// Returns whether the routers of all layers have a row for each expert, and for the gate of a shared one.
+inline bool routers_fit(const Model &model) {
+    const int64_t rows = model.routing.expert_count + (model.routing.shared == kGatedShared ? 1 : 0);
+    for (int64_t i = 0; i < model.layer_count; ++i)
+        if (model.layers[i].experts && model.layers[i].router.out != rows) return false;
+    return true;
+}
+
 inline Failure check_routing(const Routing &routing) {
-    return routing.chosen_count < 1 || routing.chosen_count > routing.expert_count ? kBadCount : kFine;
+    const int64_t groups = routing.group_count;
+    if (routing.chosen_count < 1 || routing.chosen_count > routing.expert_count) return kBadCount;
+    if (groups <= 1) return kFine;
+    const bool divides = routing.expert_count % groups == 0 && routing.expert_count / groups > 1;
+    const int64_t kept = routing.chosen_group_count * (routing.expert_count / groups);
+    return divides && routing.chosen_group_count <= groups && kept >= routing.chosen_count ? kFine : kBadCount;
 }
 
 inline Failure check_step(const Model &model, const Step &step) {
@@ -103,7 +116,7 @@ inline Failure check_step(const Model &model, const Step &step) {
     if (!blocks_fit(model, step, widest_window(model))) return kBadBlock;
     if (model.rotary_size && !positions_fit(model, step)) return kBadPosition;
     if (!adapters_fit(model, step)) return kBadAdapter;
-    if (model.routing.expert_count && check_routing(model.routing)) return kBadCount;
+    if (model.routing.expert_count && (check_routing(model.routing) || !routers_fit(model))) return kBadCount;
     return step.logit_count < 0 || !all_below(step.logit_rows, step.logit_count, step.row_count) ? kBadLogitRow : kFine;
 }
 

@@ -24,12 +24,14 @@ class Experts {
         route_all(layer, hidden);
         group();
         std::fill_n(sums, rows_ * model_.hidden, 0.0f);
-        for (int64_t expert = 0; expert < model_.routing.expert_count; ++expert)
+        for (int64_t expert = 0; expert < expert_count(); ++expert)
             if (firsts_[expert] < firsts_[expert + 1]) compute(layer, expert, hidden, sums);
     }
 
   private:
-    int64_t chosen_count() const { return model_.routing.chosen_count; }
+    int64_t expert_count() const { return model_.routing.expert_count + (model_.routing.shared ? 1 : 0); }
+
+    int64_t chosen_count() const { return places_of(model_.routing); }
 
     void route_all(const Layer &layer, const float *hidden) {
         const Matrix &router = layer.router;
@@ -40,12 +42,14 @@ class Experts {
         products_.multiply_all(router, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
             put(scores + row * router.out, panel, router.out, biased(router, panel, y));
         });
-        route_rows(model_.routing, scores, shares_, chosen_, rows_, pool_);
+        Routing routing = model_.routing;
+        routing.bias = layer.router_bias;
+        route_rows(routing, scores, shares_, chosen_, rows_, pool_);
     }
 
     // Lists the choices of each expert, which are places in `chosen_`, ascending.
     void group() {
-        const int64_t count = model_.routing.expert_count;
+        const int64_t count = expert_count();
         const int64_t total = rows_ * chosen_count();
         firsts_ = space_.firsts.take(count + 2);
         rows_of_ = space_.places.take(2 * total);

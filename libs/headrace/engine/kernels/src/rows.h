@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "abi.h"
 #include "functions.h"
@@ -91,28 +93,71 @@ inline void gate_rows(int32_t function, const float *x, float *out, int64_t rows
     });
 }
 
+// Lists the `wanted` largest of `count` numbers, the first among equals. NaN is never preferred.
+inline void choose_largest(const float *numbers, int64_t count, int64_t wanted, int64_t *found) {
+    for (int64_t i = 0; i < wanted; ++i) {
+        int64_t best = -1;
+        for (int64_t each = 0; each < count; ++each) {
+            bool taken = false;
+            for (int64_t j = 0; j < i; ++j) taken |= found[j] == each;
+            if (!taken && (best < 0 || numbers[each] > numbers[best])) best = each;
+        }
+        found[i] = best;
+    }
+}
+
+// Returns 0, or NaN where any of the numbers is not finite.
+inline float flaw_of(const float *numbers, int64_t count) {
+    Floats flaw = spread(0.0f);
+    for (int64_t i = 0; i < count; i += kLanes)
+        flaw = fma(load_some(numbers + i, count - i), spread(0.0f), flaw);
+    return add_lanes(flaw);
+}
+
+// Makes weights of a router's outputs: their softmax, or the sigmoid of each.
+inline void weigh(int32_t score, const float *outputs, int64_t count, float *weights) {
+    const bool is_softmax = score == kSoftmax;
+    float largest = outputs[0];
+    for (int64_t i = 1; is_softmax && i < count; ++i) largest = outputs[i] > largest ? outputs[i] : largest;
+    float total = 0.0f;
+    for (int64_t i = 0; i < count; i += kLanes) {
+        const Floats x = load_some(outputs + i, count - i);
+        const Floats one = spread(1.0f);
+        const Floats y = is_softmax ? exponential(x - spread(largest)) : one / (one + exponential(spread(0.0f) - x));
+        store_some(weights + i, y, count - i);
+    }
+    for (int64_t i = 0; i < count; ++i) total += weights[i];
+    for (int64_t i = 0; is_softmax && i < count; ++i) weights[i] /= total;
+}
+
+// Gives all experts outside the chosen groups the lowest rank.
+inline void keep_groups(const Routing &routing, float *ranks) {
+    const int64_t size = routing.expert_count / routing.group_count;
+    thread_local std::vector<float> sums;
+    thread_local std::vector<int64_t> kept;
+    sums.resize(routing.group_count);
+    kept.resize(routing.chosen_group_count);
+    for (int64_t group = 0; group < routing.group_count; ++group) {
+        int64_t best[2];
+        choose_largest(ranks + group * size, size, 2, best);
+        sums[group] = ranks[group * size + best[0]] + ranks[group * size + best[1]];
+    }
+    choose_largest(sums.data(), routing.group_count, routing.chosen_group_count, kept.data());
+    for (int64_t group = 0; group < routing.group_count; ++group)
+        if (std::find(kept.begin(), kept.end(), group) == kept.end()) std::fill_n(ranks + group * size, size, -INFINITY);
+}
+
 // Chooses the `chosen_count` experts with the highest scores, the first among equals, and their weights (`shares`): the
 // softmax over all experts, or over the chosen ones where `routing.normalizes`. A NaN score is never preferred and
 // makes all weights of the row NaN.
-inline void route(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
+inline void route_by_softmax(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
     const int64_t count = routing.expert_count;
-    for (int64_t i = 0; i < routing.chosen_count; ++i) {
-        int64_t best = -1;
-        for (int64_t expert = 0; expert < count; ++expert) {
-            bool taken = false;
-            for (int64_t j = 0; j < i; ++j) taken |= experts[j] == expert;
-            if (!taken && (best < 0 || scores[expert] > scores[best])) best = expert;
-        }
-        experts[i] = best;
-    }
+    choose_largest(scores, count, routing.chosen_count, experts);
     const Floats largest = spread(scores[experts[0]]);
     Floats total = spread(0.0f);
-    Floats flaw = spread(0.0f);
     for (int64_t i = 0; i < count; i += kLanes) {
-        const Floats value = load_some(scores + i, count - i);
-        flaw = fma(value, spread(0.0f), flaw);
         float weights[kLanes] = {};
-        store_some(weights, exponential(value - largest), count - i);
+        store_some(weights, exponential(load_some(scores + i, count - i) - largest), count - i);
         total = total + load(weights);
     }
     float kept = 0.0f;
@@ -122,15 +167,46 @@ inline void route(const Routing &routing, const float *scores, float *shares, in
         store_some(shares + i, exponential(load(of_chosen) - largest), routing.chosen_count - i);
     }
     for (int64_t i = 0; i < routing.chosen_count; ++i) kept += shares[i];
-    const float divisor = (routing.normalizes ? kept : add_lanes(total)) + add_lanes(flaw);
+    const float divisor = (routing.normalizes ? kept : add_lanes(total)) + flaw_of(scores, count);
     for (int64_t i = 0; i < routing.chosen_count; ++i) shares[i] /= divisor;
 }
 
+// The same where scores are no softmax, or the choice is by other numbers than the weights (DeepSeek-V3, 2024): by
+// scores with a bias, among the groups with the largest sums of two.
+inline void route_by_choice(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
+    const int64_t count = routing.expert_count;
+    thread_local std::vector<float> weights, ranks;
+    weights.resize(count);
+    ranks.resize(count);
+    weigh(routing.score, scores, count, weights.data());
+    for (int64_t i = 0; i < count; ++i) ranks[i] = weights[i] + (routing.bias ? routing.bias[i] : 0.0f);
+    if (routing.group_count > 1) keep_groups(routing, ranks.data());
+    choose_largest(ranks.data(), count, routing.chosen_count, experts);
+    float kept = 0.0f;
+    for (int64_t i = 0; i < routing.chosen_count; ++i) kept += shares[i] = weights[experts[i]];
+    const float divisor = (routing.normalizes ? std::max(kept, routing.least_sum) : 1.0f) + flaw_of(scores, count);
+    for (int64_t i = 0; i < routing.chosen_count; ++i) shares[i] /= divisor;
+}
+
+// Chooses the experts of a row, the shared one last, and their weights.
+inline void route(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
+    const bool is_plain = routing.score == kSoftmax && !routing.bias && routing.group_count <= 1;
+    (is_plain ? route_by_softmax : route_by_choice)(routing, scores, shares, experts);
+    if (routing.scale != 0.0f && routing.scale != 1.0f)
+        for (int64_t i = 0; i < routing.chosen_count; ++i) shares[i] *= routing.scale;
+    if (!routing.shared) return;
+    experts[routing.chosen_count] = routing.expert_count;
+    shares[routing.chosen_count] = 1.0f;
+    if (routing.shared == kGatedShared) weigh(kSigmoid, scores + routing.expert_count, 1, shares + routing.chosen_count);
+}
+
+inline int64_t places_of(const Routing &routing) { return routing.chosen_count + (routing.shared ? 1 : 0); }
+
 inline void route_rows(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows,
                        Pool &pool) {
+    const int64_t width = routing.expert_count + (routing.shared == kGatedShared ? 1 : 0);
     over_rows(pool, rows, [&](int64_t row) {
-        route(routing, scores + row * routing.expert_count, shares + row * routing.chosen_count,
-              experts + row * routing.chosen_count);
+        route(routing, scores + row * width, shares + row * places_of(routing), experts + row * places_of(routing));
     });
 }
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.parallel.shards.place import ShardPlace
-from headrace.errors.tree import ConfigError
+from headrace.errors.tree import ConfigError, Unsupported
 
 
 def shard_config(config: DecoderConfig, place: ShardPlace) -> DecoderConfig:
@@ -29,6 +30,11 @@ def shard_config(config: DecoderConfig, place: ShardPlace) -> DecoderConfig:
 
 
 def _shard_experts(experts: ExpertConfig, layers: range, place: ShardPlace) -> ExpertConfig:
+    if experts.shared is not None and place.tensor_count > 1:
+        raise Unsupported(
+            f"tensor_parallel_count is {place.tensor_count}, and a shared expert is not split: use "
+            "pipeline_parallel_count"
+        )
     return replace(
         experts,
         intermediate_size=_share(experts.intermediate_size, "inner units of an expert", place),

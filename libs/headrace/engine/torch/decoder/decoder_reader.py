@@ -6,7 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
@@ -135,20 +136,17 @@ class DecoderReader:
 
     def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> Mlp:
         *gate_up, down = experts.projections
-        router = {f"{prefix}.gate": experts.count}
-        names = [f"{prefix}.experts.{index}" for index in range(experts.count)]
-        inner = experts.intermediate_size
-        mixture = ExpertMlp(
-            router=self._linear(self._weights.projection(router, self._config.hidden_size, has_bias=False)),
-            experts=[
-                self._mlp(
-                    self._weights.gate_up_of(name, tuple(gate_up), inner), self._weights.down_of(name, down, inner)
-                )
-                for name in names
-            ],
-            chosen_count=experts.chosen_count,
-            route=partial(self._operators.route, count=experts.chosen_count, normalizes=experts.normalizes_weights),
-        )
+        bias = self._weights.router_bias(prefix, experts).flatten() if experts.routing.bias_name else None
+        router = self._linear(self._weights.router(prefix, experts))
+        parts = [
+            self._mlp(
+                self._weights.gate_up_of(f"{prefix}.{name}", tuple(gate_up), inner),
+                self._weights.down_of(f"{prefix}.{name}", down, inner),
+            )
+            for name, inner in experts.experts
+        ]
+        route = partial(self._operators.route, experts=experts, bias=bias)
+        mixture = ExpertMlp(router, parts, experts.place_count, route)
         return self._operators.experts(mixture, self._config.activation)
 
     def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:

@@ -23,6 +23,9 @@ class TorchTensors:
     def read(self, name: str, shape: tuple[int, ...]) -> Tensor:
         return self.source.read(name, shape, self.dtype, self.device)
 
+    def precise(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        return self.source.read(name, shape, torch.float32, self.device)
+
     def matrix(self, name: str, shape: tuple[int, int]) -> Weight:
         return self.source.matrix(name, shape, self.dtype, self.device)
 

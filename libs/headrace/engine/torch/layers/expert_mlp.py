@@ -20,18 +20,20 @@ class ExpertMlp:
     """
 
     router: Linear
-    """Product from hidden to one score per expert."""
+    """Product from hidden to one score per expert, and to that of a shared expert's gate."""
     experts: list[GatedMlp]
-    chosen_count: int
+    """Experts, the shared one last."""
+    place_count: int
+    """Experts that compute each row, the shared one included."""
     route: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """Maps router scores to the weights and the indices of the chosen experts, both [rows, chosen]."""
+    """Maps router scores to the weights and the indices of these experts, both [rows, places]."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, hidden] to the same shape."""
         weights, chosen = self.route(self.router(inputs))
         outputs = torch.zeros_like(inputs)
         for expert, places in self._group_by_expert(chosen):
-            rows = places // self.chosen_count
+            rows = places // self.place_count
             expert_weights = weights.view(-1, 1).index_select(0, places)
             outputs.index_add_(0, rows, expert(inputs.index_select(0, rows)).mul_(expert_weights))
         return outputs

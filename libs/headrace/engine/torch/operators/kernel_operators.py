@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
-from headrace.engine.kernels.structures import Routing
+from headrace.engine.kernels.routing import routing_of
 from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.operators.floats import floats
@@ -58,13 +59,13 @@ class KernelOperators:
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
         return self._apply(Function.SOFT_CAP, inputs, cap)
 
-    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
+    def route(self, scores: Tensor, experts: ExpertConfig, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         numbers = floats(scores)
-        shares = torch.empty(len(numbers), count)
-        experts = torch.empty(len(numbers), count, dtype=torch.int64)
-        routing = Routing(numbers.shape[1], count, normalizes)
-        self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), experts.data_ptr(), len(numbers))
-        return shares.to(scores.dtype), experts
+        shares = torch.empty(len(numbers), experts.place_count)
+        chosen = torch.empty(len(numbers), experts.place_count, dtype=torch.int64)
+        routing = routing_of(experts, None if bias is None else bias.data_ptr())
+        self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), chosen.data_ptr(), len(numbers))
+        return shares.to(scores.dtype), chosen
 
     def experts(self, experts: ExpertMlp, activation: Activation) -> ExpertMlp:
         return one_by_one(experts, activation)

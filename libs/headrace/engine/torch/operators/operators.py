@@ -5,6 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.gated_mlp import Mlp
@@ -73,9 +74,9 @@ class Operators(Protocol):
         """Computes cap * tanh(x / cap) for each of [rows, size] numbers. May overwrite `inputs`."""
         ...
 
-    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
-        """Returns the weights and indices (int64) of the top `count` experts for each row of `scores` [rows, experts],
-        both [rows, count]. The weights are a softmax over all experts, or over the chosen ones if `normalizes`."""
+    def route(self, scores: Tensor, experts: ExpertConfig, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Returns the weights and indices (int64) of the experts that compute each row of `scores` [rows, experts],
+        both [rows, places], the shared one last. `bias` [experts], fp32: added to scores for the choice alone."""
         ...
 
     def experts(self, experts: ExpertMlp, activation: Activation) -> Mlp:

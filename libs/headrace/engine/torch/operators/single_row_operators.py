@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
@@ -47,10 +48,10 @@ class SingleRowOperators:
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
         return row_by_row(lambda row: self._whole.soft_cap(row, cap), inputs)
 
-    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
-        rows = [self._whole.route(row.clone()[None], count, normalizes=normalizes) for row in scores]
-        shares, experts = zip(*rows, strict=True)
-        return torch.cat(shares), torch.cat(experts)
+    def route(self, scores: Tensor, experts: ExpertConfig, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        rows = [self._whole.route(row.clone()[None], experts, bias) for row in scores]
+        shares, chosen = zip(*rows, strict=True)
+        return torch.cat(shares), torch.cat(chosen)
 
     def experts(self, experts: ExpertMlp, activation: Activation) -> ExpertMlp:
         return one_by_one(experts, activation)

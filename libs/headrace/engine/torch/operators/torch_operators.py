@@ -7,11 +7,12 @@ A request gets the same text in the same batch, and nearly always in any other. 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.step.sampler import Logits
+from headrace.engine.torch.layers.expert_choice import chosen_experts
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.layer_norm import LayerNorm
 from headrace.engine.torch.layers.rms_norm import RmsNorm
@@ -46,10 +47,8 @@ class TorchOperators:
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
         return (inputs / cap).tanh_().mul_(cap)
 
-    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
-        shares, chosen = torch.topk(torch.softmax(scores, dim=-1, dtype=torch.float32), count, dim=-1)
-        if normalizes:
-            shares = shares / shares.sum(dim=-1, keepdim=True)
+    def route(self, scores: Tensor, experts: ExpertConfig, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        shares, chosen = chosen_experts(scores.float(), experts, bias)
         return shares.to(scores.dtype), chosen
 
     def export(self, logits: Tensor) -> Logits:

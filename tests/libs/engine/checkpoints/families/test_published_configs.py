@@ -110,11 +110,11 @@ def test_gemma3_has_its_rope_in_two_spellings(tmp_path: Path) -> None:
 def test_experts_are_read(tmp_path: Path) -> None:
     mixtral = read(tmp_path, "MixtralForCausalLM", num_local_experts=8, num_experts_per_tok=2).experts
     assert mixtral is not None
-    assert (mixtral.count, mixtral.chosen_count, mixtral.intermediate_size) == (8, 2, 128)
+    assert (mixtral.count, mixtral.routing.chosen_count, mixtral.intermediate_size) == (8, 2, 128)
     settings = {"num_experts": 16, "moe_intermediate_size": 32, "mlp_only_layers": [7], "decoder_sparse_step": 2}
     qwen3 = read(tmp_path, "Qwen3MoeForCausalLM", **settings, norm_topk_prob=True).experts
     assert qwen3 is not None
-    assert (qwen3.count, qwen3.intermediate_size, qwen3.normalizes_weights) == (16, 32, True)
+    assert (qwen3.count, qwen3.intermediate_size, qwen3.routing.normalizes_weights) == (16, 32, True)
     assert qwen3.dense_layers == {0, 2, 4, 6, 7}
 
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from tests.libs.engine.row_operations import ACTIVATIONS, numbers, operations
+from tests.libs.engine.row_operations import ACTIVATIONS, mixture_of, mixtures, numbers, operations
 from torch.nn import functional
 
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
@@ -42,6 +43,27 @@ def test_a_row_has_the_same_bits_in_any_company(operators: Operators, size: int,
             assert torch.equal(found, whole[start:end]), (name, start, end)
 
 
+def routed(scores: torch.Tensor, mixture: ExpertConfig) -> tuple[torch.Tensor, torch.Tensor]:
+    """Shares and experts by the definition, row by row."""
+    routing, count = mixture.routing, mixture.count
+    added = numbers(count, seed=5).double() if routing.bias_name else torch.zeros(count).double()
+    shares, chosen = [], []
+    for row in scores:
+        weights = row[:count].sigmoid() if routing.score == "sigmoid" else row[:count].softmax(0)
+        ranks = (weights + added).tolist()
+        size = count // routing.group_count
+        groups = [ranks[start : start + size] for start in range(0, count, size)]
+        best = sorted(range(len(groups)), key=lambda index: -sum(sorted(groups[index])[-2:]))
+        kept = set(best[: routing.chosen_group_count])
+        order = sorted((index for index in range(count) if index // size in kept), key=lambda index: -ranks[index])
+        own = weights[order[: routing.chosen_count]]
+        own = (own / own.sum() if routing.normalizes_weights else own) * routing.scale
+        shared = [] if mixture.shared is None else [row[-1].sigmoid() if mixture.shared.gate else torch.tensor(1.0)]
+        shares.append([*own.tolist(), *map(float, shared)])
+        chosen.append([*order[: routing.chosen_count], *[count] * len(shared)])
+    return torch.tensor(shares, dtype=torch.float64), torch.tensor(chosen)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_all_instruction_sets_give_the_same_bits(size: int) -> None:
     inputs = numbers(ROW_COUNT, size) * 3
@@ -57,8 +79,6 @@ def test_results_are_right(operators: Operators, size: int) -> None:
     inputs = numbers(ROW_COUNT, size) * 3
     exact, weight, bias = inputs.double(), numbers(size, seed=1).double(), numbers(size, seed=2).double()
     found = {name: operation(inputs.clone()) for name, operation in operations(operators, size).items()}
-    shares = torch.softmax(exact, dim=-1)
-    kept, chosen = shares.topk(min(3, size), dim=-1)
     product = functional.linear(exact, numbers(45, size, seed=3).double(), numbers(45, seed=4).double())
     expected = {
         "linear": product,
@@ -66,8 +86,6 @@ def test_results_are_right(operators: Operators, size: int) -> None:
         "rms_norm": exact / (exact.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt() * weight,
         "layer_norm": functional.layer_norm(exact, (size,), weight, bias, 1e-5),
         "soft_cap": 1.5 * torch.tanh(exact / 1.5),
-        "route": kept / kept.sum(dim=-1, keepdim=True),
-        "route without": kept,
         "silu": functional.silu(exact),
         "gelu": functional.gelu(exact),
         "gelu_tanh": functional.gelu(exact, approximate="tanh"),
@@ -75,7 +93,10 @@ def test_results_are_right(operators: Operators, size: int) -> None:
     }
     for activation in ACTIVATIONS:
         expected[f"gate {activation}"] = expected[activation] * exact.flip(1)
-    assert torch.equal(found.pop("chosen"), chosen)
+    for name, mixture in mixtures(size).items():
+        shares, chosen = routed(exact, mixture)
+        expected[f"route {name}"] = shares
+        assert torch.equal(found.pop(f"chosen {name}"), chosen), name
     assert found.keys() == expected.keys()
     for name, wanted in expected.items():
         absolute = 1e-6 * size if "linear" in name else 1e-5 if "gate" in name else 2e-6
@@ -107,10 +128,11 @@ def test_what_is_not_a_number_is_not_hidden(operators: Operators) -> None:
     for name, operation in operations(operators, 24).items():
         found = operation(inputs.clone()).double()
         assert torch.isfinite(found[[0, 3]]).all(), name
-        assert name == "chosen" or found[1].isnan().any() or "without" in name, name
+        assert name.startswith("chosen") or found[1].isnan().any() or "without" in name, name
 
 
 def test_equal_scores_choose_the_first_expert() -> None:
+    mixture = mixture_of(5, ExpertRouting(2, normalizes_weights=True))
     for each in available():
-        _, chosen = make(each).route(torch.tensor([[1.0, 2.0, 2.0, 2.0, 0.0]]), 2, normalizes=True)
+        _, chosen = make(each).route(torch.tensor([[1.0, 2.0, 2.0, 2.0, 0.0]]), mixture, None)
         assert chosen.tolist() == [[1, 2]]

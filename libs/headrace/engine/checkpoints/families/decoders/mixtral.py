@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.sliding_window import same_window
 
@@ -12,9 +13,8 @@ from headrace.engine.checkpoints.families.decoders.sliding_window import same_wi
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     experts = ExpertConfig(
         count=int(raw["num_local_experts"]),
-        chosen_count=int(raw["num_experts_per_tok"]),
+        routing=ExpertRouting(int(raw["num_experts_per_tok"]), normalizes_weights=True),
         intermediate_size=config.intermediate_size,
-        normalizes_weights=True,
         dense_layers=frozenset(),
         module="block_sparse_moe",
         projections=("w1", "w3", "w2"),

@@ -13,6 +13,7 @@ from headrace.engine.kernels.choice.trials.trial_weights import BLOCK_STORAGES, 
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_rounded
+from headrace.engine.kernels.routing import GATED_SHARED, SHARED, SIGMOID
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
 from headrace.engine.memory.aligned import address
@@ -101,11 +102,21 @@ def _rows(context: KernelContext) -> Iterator[tuple[str, Result]]:
         found = np.empty((ROWS, SIZE // 2), np.float32)
         context.gate(function, address(inputs), address(found), (ROWS, SIZE // 2))
         yield f"gate {function.name}", found
-    for normalizes in (False, True):
-        shares, experts = np.empty((ROWS, 3), np.float32), np.empty((ROWS, 3), np.int64)
-        context.route(Routing(SIZE, 3, normalizes), address(inputs), address(shares), address(experts), ROWS)
+    for routing in _routings(address(weight)):
+        places = (ROWS, routing.chosen_count + (routing.shared > 0))
+        shares, experts = np.empty(places, np.float32), np.empty(places, np.int64)
+        context.route(routing, address(inputs), address(shares), address(experts), ROWS)
         yield "routing", shares
         yield "routing", experts
+
+
+def _routings(bias: int) -> Iterator[Routing]:
+    """Yields routings that have everything in which families differ. `bias`: address of fp32 numbers [SIZE]."""
+    yield Routing(SIZE, 3)
+    yield Routing(SIZE, 3, normalizes=True)
+    yield Routing(SIZE - 1, 3, scale=2.5, shared=GATED_SHARED)
+    grouped = {"group_count": 4, "chosen_group_count": 2, "bias": bias}
+    yield Routing(SIZE, 4, **grouped, score=SIGMOID, normalizes=True, shared=SHARED)
 
 
 def _samples(context: KernelContext) -> Iterator[tuple[str, Result]]:

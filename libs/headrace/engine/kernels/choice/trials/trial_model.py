@@ -74,7 +74,7 @@ class TrialModel:
         model.embedding = address(self._block_embedding.panels)
         model.embedding_storage = self._block_embedding.storage
         model.soft_cap, model.logit_soft_cap, model.activation = 5.0, 400.0, Function.GELU_TANH
-        model.routing, model.adapter_count = Routing(EXPERTS, 2, True), 1
+        model.routing, model.adapter_count = Routing(EXPERTS, 2, normalizes=True), 1
         pointers = [address(self._scales), address(self._expand), address(self._starts), address(self._ranks)]
         updates = (Update * PRODUCTS)()
         updates[OUTPUT] = Update(self._shrink.matrix(exact=True), *pointers, Storage.F32)

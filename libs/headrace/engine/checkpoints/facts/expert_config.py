@@ -1,0 +1,74 @@
+"""The facts about a mixture of experts."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ExpertScore = Literal["softmax", "sigmoid"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertRouting:
+    """Choice of a token's experts, and their weights. Default values are Mixtral's."""
+
+    chosen_count: int
+    """Number of experts that compute each token."""
+    normalizes_weights: bool
+    """Whether the chosen experts' weights are scaled to sum to one."""
+    score: ExpertScore = "softmax"
+    """Function that makes weights of the router's outputs: over all experts, or of each alone."""
+    group_count: int = 1
+    """Groups of consecutive experts, of which those with the largest two scores stay (DeepSeek-V3, 2024)."""
+    chosen_group_count: int = 1
+    scale: float = 1.0
+    """Factor of all weights, after they are normalized."""
+    least_sum: float = 0.0
+    """Smallest sum by which weights are divided where they are normalized."""
+    bias_name: str = ""
+    """Name, within the block, of the numbers that are added to scores for the choice alone. Empty: there are none."""
+    bias_row_count: int = 0
+    """Rows that these numbers have in checkpoints. 0: they are no matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedExpert:
+    """The expert that computes each token, beside the chosen ones."""
+
+    module: str
+    """Name, within the block, in checkpoints."""
+    intermediate_size: int
+    gate: str = ""
+    """Name, within the block, of its gate. Empty: its weight is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertConfig:
+    """The mixture of experts that replaces a layer's single feed-forward block."""
+
+    count: int
+    routing: ExpertRouting
+    intermediate_size: int
+    dense_layers: frozenset[int]
+    """Layers that keep a single feed-forward block."""
+    module: str
+    """Name of the block in checkpoints."""
+    projections: tuple[str, str, str]
+    """Names of an expert's gate, up and down projections in checkpoints."""
+    shared: SharedExpert | None = None
+    """None: there is none."""
+
+    @property
+    def place_count(self) -> int:
+        """Experts that compute each token, the shared one included."""
+        return self.routing.chosen_count + (self.shared is not None)
+
+    @property
+    def router_rows(self) -> dict[str, int]:
+        """Names, within the block, of what the router's rows are in checkpoints, with their numbers."""
+        gate = self.shared.gate if self.shared else ""
+        return {"gate": self.count} | ({gate: 1} if gate else {})
+
+    @property
+    def experts(self) -> list[tuple[str, int]]:
+        """Names, within the block, of all experts, the shared one last, with their intermediate sizes."""
+        chosen = [(f"experts.{number}", self.intermediate_size) for number in range(self.count)]
+        return [*chosen, (self.shared.module, self.shared.intermediate_size)] if self.shared else chosen

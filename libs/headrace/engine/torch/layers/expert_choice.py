@@ -1,0 +1,37 @@
+"""Choice of experts, and their weights."""
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting
+
+
+def chosen_experts(scores: Tensor, experts: ExpertConfig, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns the weights and indices (int64) of the experts that compute each row of fp32 `scores` [rows, experts],
+    both [rows, places], the shared one last. `bias` [experts]: added to scores for the choice alone."""
+    routing, count = experts.routing, experts.count
+    weights = _weights(scores[:, :count], routing)
+    ranks = weights if bias is None else weights + bias
+    if routing.group_count > 1:
+        ranks = _within_groups(ranks, routing)
+    chosen = torch.topk(ranks, routing.chosen_count, dim=-1).indices
+    shares = weights.gather(1, chosen)
+    if routing.normalizes_weights:
+        shares = shares / shares.sum(dim=-1, keepdim=True).clamp(min=routing.least_sum)
+    shares = shares * routing.scale if routing.scale != 1 else shares
+    if experts.shared is None:
+        return shares, chosen
+    own = torch.sigmoid(scores[:, count:]) if experts.shared.gate else torch.ones_like(shares[:, :1])
+    return torch.cat([shares, own], 1), torch.cat([chosen, torch.full_like(chosen[:, :1], count)], 1)
+
+
+def _weights(scores: Tensor, routing: ExpertRouting) -> Tensor:
+    return torch.sigmoid(scores) if routing.score == "sigmoid" else torch.softmax(scores, dim=-1)
+
+
+def _within_groups(ranks: Tensor, routing: ExpertRouting) -> Tensor:
+    """Gives all experts outside the groups with the largest sums of two the lowest rank."""
+    grouped = ranks.view(len(ranks), routing.group_count, -1)
+    sums = grouped.topk(2, dim=-1).values.sum(dim=-1)
+    kept = torch.zeros_like(sums).scatter_(1, sums.topk(routing.chosen_group_count, dim=-1).indices, 1.0)
+    return grouped.masked_fill(kept.unsqueeze(-1) == 0, float("-inf")).view_as(ranks)
