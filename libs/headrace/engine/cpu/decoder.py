@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
+from headrace.engine.checkpoints.packing.packed_routing import pack_routing
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.key_factors import has_effect
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
@@ -13,7 +14,6 @@ from headrace.engine.kernels.choice.candidates import candidates, choose_instruc
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Function, Instructions, pointer
-from headrace.engine.kernels.routing import routing_of
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
@@ -67,7 +67,7 @@ class CpuDecoder:
             soft_cap=config.attention_soft_cap or 0.0,
             logit_soft_cap=config.logit_soft_cap or 0.0,
             activation=Function[config.activation.upper()],
-            routing=Routing() if config.experts is None else routing_of(config.experts),
+            routing=Routing() if config.experts is None else pack_routing(config.experts),
         )
 
     @property

@@ -88,14 +88,14 @@ enum SharedExpert : int32_t { kNoShared = 0, kShared = 1, kGatedShared = 2 };
 
 // Routing parameters of a mixture of experts.
 struct Routing {
-    int64_t expert_count, chosen_count;             // Without the shared one
-    int64_t group_count, chosen_group_count;        // Groups of consecutive experts; 0 or 1: all are one
-    const float *bias;                              // [experts] or null: added to scores for the choice alone
-    float scale;                                    // Factor of the weights; 0: one
-    float least_sum;                                // Smallest divisor of weights that are normalized by their sum
-    int32_t normalizes;                             // Nonzero: the weights of the chosen experts add up to one
-    int32_t score;                                  // ExpertScore
-    int32_t shared;                                 // SharedExpert; a gated one's output is the router's last
+    int64_t expert_count, chosen_count;       // Without the shared one
+    int64_t group_count, chosen_group_count;  // Groups of consecutive experts; 0 or 1: all are one
+    const float *bias;                        // [experts] or null: added to scores for the choice alone
+    float scale;                              // Factor of the weights; 0: one
+    float least_sum;                          // Smallest divisor of weights that are normalized by their sum
+    int32_t normalizes;                       // Nonzero: the weights of the chosen experts add up to one
+    int32_t score;                            // ExpertScore
+    int32_t shared;                           // SharedExpert; a gated one's output is the router's last
 };
 
 // Products of a layer that adapters may update.

@@ -109,8 +109,7 @@ inline void choose_largest(const float *numbers, int64_t count, int64_t wanted, 
 // Returns 0, or NaN where any of the numbers is not finite.
 inline float flaw_of(const float *numbers, int64_t count) {
     Floats flaw = spread(0.0f);
-    for (int64_t i = 0; i < count; i += kLanes)
-        flaw = fma(load_some(numbers + i, count - i), spread(0.0f), flaw);
+    for (int64_t i = 0; i < count; i += kLanes) flaw = fma(load_some(numbers + i, count - i), spread(0.0f), flaw);
     return add_lanes(flaw);
 }
 
@@ -123,7 +122,8 @@ inline void weigh(int32_t score, const float *outputs, int64_t count, float *wei
     for (int64_t i = 0; i < count; i += kLanes) {
         const Floats x = load_some(outputs + i, count - i);
         const Floats one = spread(1.0f);
-        const Floats y = is_softmax ? exponential(x - spread(largest)) : one / (one + exponential(spread(0.0f) - x));
+        const Floats e = exponential(is_softmax ? x - spread(largest) : spread(0.0f) - x);
+        const Floats y = is_softmax ? e : one / (one + e);
         store_some(weights + i, y, count - i);
     }
     for (int64_t i = 0; i < count; ++i) total += weights[i];
@@ -144,7 +144,8 @@ inline void keep_groups(const Routing &routing, float *ranks) {
     }
     choose_largest(sums.data(), routing.group_count, routing.chosen_group_count, kept.data());
     for (int64_t group = 0; group < routing.group_count; ++group)
-        if (std::find(kept.begin(), kept.end(), group) == kept.end()) std::fill_n(ranks + group * size, size, -INFINITY);
+        if (std::find(kept.begin(), kept.end(), group) == kept.end())
+            std::fill_n(ranks + group * size, size, -INFINITY);
 }
 
 // Chooses the `chosen_count` experts with the highest scores, the first among equals, and their weights (`shares`): the
@@ -197,7 +198,8 @@ inline void route(const Routing &routing, const float *scores, float *shares, in
     if (!routing.shared) return;
     experts[routing.chosen_count] = routing.expert_count;
     shares[routing.chosen_count] = 1.0f;
-    if (routing.shared == kGatedShared) weigh(kSigmoid, scores + routing.expert_count, 1, shares + routing.chosen_count);
+    if (routing.shared == kGatedShared)
+        weigh(kSigmoid, scores + routing.expert_count, 1, shares + routing.chosen_count);
 }
 
 inline int64_t places_of(const Routing &routing) { return routing.chosen_count + (routing.shared ? 1 : 0); }

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
+from headrace.engine.checkpoints.packing.packed_routing import pack_routing
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
-from headrace.engine.kernels.routing import routing_of
 from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.operators.floats import floats
@@ -63,7 +63,7 @@ class KernelOperators:
         numbers = floats(scores)
         shares = torch.empty(len(numbers), experts.place_count)
         chosen = torch.empty(len(numbers), experts.place_count, dtype=torch.int64)
-        routing = routing_of(experts, None if bias is None else bias.data_ptr())
+        routing = pack_routing(experts, None if bias is None else bias.data_ptr())
         self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), chosen.data_ptr(), len(numbers))
         return shares.to(scores.dtype), chosen
 

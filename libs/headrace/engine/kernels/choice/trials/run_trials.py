@@ -11,9 +11,9 @@ from headrace.engine.kernels.choice.trials.trial_encoder import TrialEncoder
 from headrace.engine.kernels.choice.trials.trial_model import TrialModel
 from headrace.engine.kernels.choice.trials.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.expert_kinds import ScoreKind, SharedKind
 from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_rounded
-from headrace.engine.kernels.routing import GATED_SHARED, SHARED, SIGMOID
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
 from headrace.engine.memory.aligned import address
@@ -114,9 +114,9 @@ def _routings(bias: int) -> Iterator[Routing]:
     """Yields routings that have everything in which families differ. `bias`: address of fp32 numbers [SIZE]."""
     yield Routing(SIZE, 3)
     yield Routing(SIZE, 3, normalizes=True)
-    yield Routing(SIZE - 1, 3, scale=2.5, shared=GATED_SHARED)
+    yield Routing(SIZE - 1, 3, scale=2.5, shared=SharedKind.GATED)
     grouped = {"group_count": 4, "chosen_group_count": 2, "bias": bias}
-    yield Routing(SIZE, 4, **grouped, score=SIGMOID, normalizes=True, shared=SHARED)
+    yield Routing(SIZE, 4, **grouped, score=ScoreKind.SIGMOID, normalizes=True, shared=SharedKind.PLAIN)
 
 
 def _samples(context: KernelContext) -> Iterator[tuple[str, Result]]:
