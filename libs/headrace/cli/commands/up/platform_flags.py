@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from headrace.cli.duration import parse_duration
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.reach.gateway_setting import gateway_path
@@ -151,6 +152,9 @@ class PlatformFlags:
     """Drafts and adapters of the models."""
     run: ModelFlags = NO_FLAGS
     """Options of the models."""
+    keep_alive: str = ""
+    """Time without a request after which a model gives up its memory, such as 10m; the next request brings it back.
+    Default: that of the setting worker.keep_alive_seconds, or models stay."""
     strict: bool | None = None
     """Refuse unknown request fields."""
     start_silence_seconds: float = 60.0
@@ -193,12 +197,18 @@ class PlatformFlags:
             start_silence_seconds=self.start_silence_seconds,
         )
 
+    def _keep_alive(self) -> dict[str, float]:
+        """Returns the setting of workers. Raises InvalidRequest for a text that is no time."""
+        return {"keep_alive_seconds": parse_duration(self.keep_alive, "keep-alive")} if self.keep_alive else {}
+
     def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
         sources = resolve(models, self.parts.draft, self.parts.lora, self.parts.chat_template)
         names = [source.name for source in sources]
+        shared = self.shared.options(names)
+        shared["residency_options"] |= self._keep_alive()
         return PlatformSpec(
             sources,
-            **self.shared.options(names),
+            **shared,
             **asdict(self.workers),
             **asdict(self.several),
             aliases=self.parts.aliases([*names, *(adapter for source in sources for adapter in source.adapters)]),
