@@ -7,7 +7,6 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from tests.own_certificate import make_certificate
 
 from headrace.errors import ConfigError, Forbidden, HeadraceError
