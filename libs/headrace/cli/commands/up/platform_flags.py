@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from headrace.cli.byte_size import parse_size
+from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.cli.duration import parse_duration
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
@@ -152,6 +154,9 @@ class PlatformFlags:
     """Drafts and adapters of the models."""
     run: ModelFlags = NO_FLAGS
     """Options of the models."""
+    memory: str = ""
+    """Main memory of the whole platform, such as 8G. It is divided over its processes: weights, as the files have
+    them, and the rest for KV caches. Default: each worker decides alone, by the free memory."""
     keep_alive: str = ""
     """Time without a request after which a model gives up its memory, such as 10m; the next request brings it back.
     Default: that of the setting worker.keep_alive_seconds, or models stay."""
@@ -196,6 +201,18 @@ class PlatformFlags:
             worker_python=self.worker_python,
             start_silence_seconds=self.start_silence_seconds,
         )
+
+    def memory_plan(self, spec: PlatformSpec) -> MemoryPlan | None:
+        """Divides the memory that was given. None: none was. Raises ConfigError where it is too little, or not what is
+        asked for."""
+        if not self.memory:
+            return None
+        chosen = spec.model_options.keys() | spec.residency_options.keys()
+        if other := next((name for name in ("kv_cache_bytes", "block_count", "awake_bytes") if name in chosen), None):
+            raise ConfigError(f"--memory divides it all: give it or --{other.replace('_', '-')}", param="memory")
+        if self.engine not in (None, "model") or str(spec.model_options.get("device", "cpu")) != "cpu":
+            raise ConfigError("--memory is for models of our own engine on processors, not for GPUs", param="memory")
+        return MemoryPlan.of(parse_size(self.memory, "memory"), spec)
 
     def _keep_alive(self) -> dict[str, float]:
         """Returns the setting of workers. Raises InvalidRequest for a text that is no time."""
