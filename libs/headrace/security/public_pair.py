@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 class PublicPair:
-    """Two PEM files. Whoever makes a connection asks for `renewed` before it."""
+    """Two PEM files. A server asks for `renewed` before each connection."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Raises ConfigError for files that are missing, are no PEM, or do not fit."""

@@ -16,7 +16,7 @@ class RenewedTls:
         self._config = config
         self._pair = pair
         self._newest: ssl.SSLContext | None = None
-        """Context of the files that came after those that the server was started with."""
+        """Context of renewed files. None: the server has the files that it was started with."""
         if config.ssl is not None:
             # Called for every handshake, whether the client names a host or not.
             config.ssl.sni_callback = self._choose

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.cli.byte_size import size_text
+from headrace.cli.parsing.byte_size import size_text
 from headrace.errors import ConfigError
 from headrace.launch.platform_spec import ModelSource, PlatformSpec
 from headrace.launch.roster import Roster
@@ -107,8 +107,8 @@ class MemoryPlan:
         where = "" if self.copies == 1 else f" in each of {self.copies} workers"
         raise ConfigError(
             f"--memory {size_text(self.total)} is too little: weights take {weights}{where}, and "
-            f"{self.process_count} processes take {size_text(self.process_count * PROCESS_BYTES)}. Give at least {size_text(least)}, serve fewer models, "
-            "or smaller ones (headrace quantize)",
+            f"{self.process_count} processes take {size_text(self.process_count * PROCESS_BYTES)}. Give at "
+            f"least {size_text(least)}, serve fewer models, or smaller ones (headrace quantize)",
             param="memory",
         )
 

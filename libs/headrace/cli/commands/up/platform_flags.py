@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.byte_size import parse_size
 from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.cli.duration import parse_duration
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
+from headrace.cli.parsing.byte_size import parse_size
 from headrace.cli.reach.gateway_setting import gateway_path
 from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError

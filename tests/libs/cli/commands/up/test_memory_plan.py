@@ -75,7 +75,7 @@ def test_the_lines_say_what_each_worker_reserves(spec: PlatformSpec) -> None:
 
 
 def test_drafts_adapters_and_wider_weights_are_counted(tmp_path: Path) -> None:
-    """Of two forms of the same weights in one folder, one is read."""
+    """A folder with two forms of the same weights is counted once."""
     folder = checkpoint(tmp_path / "model", 100)
     (folder / "pytorch_model.bin").write_bytes(bytes(1000))
     adapter, draft = checkpoint(tmp_path / "adapter", 10), tmp_path / "draft.gguf"

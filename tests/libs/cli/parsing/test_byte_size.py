@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli.byte_size import parse_size, size_text
+from headrace.cli.parsing.byte_size import parse_size, size_text
 from headrace.errors import InvalidRequest
 
 
