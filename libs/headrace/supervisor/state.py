@@ -158,8 +158,8 @@ def _signed(text: str, path: Path) -> ProcessIdentity:
 
 
 def _described_holder(path: Path) -> ProcessIdentity | None:
-    """Returns the process that a description of a platform names, for a lock without a signature, as the former release has it.
-    None: there is no description, or a younger process has the pid."""
+    """Returns the process that a description of a platform names, for a lock without a signature, as the former release
+    has it. None: there is no description, or a younger process has the pid."""
     # Comes with what runs a platform; other commands work without it.
     import psutil
 
