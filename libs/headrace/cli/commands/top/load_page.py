@@ -93,7 +93,7 @@ def load_page(
     requests: Sequence[OpenRequests] = (),
 ) -> Group:
     """Returns the page for a terminal of so many columns. `residences`: where models are that take turns. `key`: the
-    one that sorts. `lines`: what stands below the title. `requests`: those that are open."""
+    one that sorts. `lines`: what stands below the title. `requests`: open ones."""
     minutes = int(time.time() - platform["started"]) // 60
     services = platform["services"]
     ready_count = sum(service["state"] == "ready" for service in services)
