@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.commands.top.open_requests import OpenRequests, open_table
+from headrace.cli.commands.top.open_count import OpenCount, open_table
 from headrace.cli.terminal.platform_load import ModelLoad
 from headrace.cli.terminal.shortened import shortened
 from headrace.cli.terminal.state_styles import STATE_STYLES
@@ -90,7 +90,7 @@ def load_page(
     *,
     key: str = "",
     lines: Sequence[RenderableType] = (),
-    requests: Sequence[OpenRequests] = (),
+    requests: Sequence[OpenCount] = (),
 ) -> Group:
     """Returns the page for a terminal of so many columns. `residences`: where models are that take turns. `key`: the
     one that sorts. `lines`: what stands below the title. `requests`: open ones."""

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headrace.cli.commands.top.load_page import KEYS_LINE, SORT_KEYS, legend, load_page
-from headrace.cli.commands.top.open_requests import OpenRequests
+from headrace.cli.commands.top.open_count import OpenCount
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
 from headrace.cli.target import AuthorityFlag, KeyFlag, key_headers, trust
@@ -83,7 +83,7 @@ class _Look:
         self.platform: dict[str, Any] = {}
         self.loads: list[ModelLoad] = []
         self.residences: dict[str, str] = {}
-        self.requests: list[OpenRequests] = []
+        self.requests: list[OpenCount] = []
 
     def take(self) -> None:
         """Looks. Raises NotFound when the platform has ended, and Unavailable when no gateway answers."""
@@ -92,7 +92,7 @@ class _Look:
         self.loads = measure_load(self._before or now, now, self.platform["models"])
         self._before = now
         fleet = _fleet(self.platform["http"], self._key)
-        self.residences, self.requests = _residences(fleet), OpenRequests.listed(fleet)
+        self.residences, self.requests = _residences(fleet), OpenCount.listed(fleet)
 
     def page(self, key: str = "", lines: Sequence[RenderableType] = ()) -> Group:
         """Returns the page for this terminal. `key`: the one that sorts."""

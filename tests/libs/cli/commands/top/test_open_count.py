@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.commands.top.load_page import load_page
-from headrace.cli.commands.top.open_requests import MAX_ROWS, OpenRequests, open_table
+from headrace.cli.commands.top.open_count import MAX_ROWS, OpenCount, open_table
 
 PLATFORM = {"http": "http://127.0.0.1:8000", "started": 0.0, "services": []}
 
@@ -23,16 +23,16 @@ def test_they_are_read_from_the_report_of_the_fleet() -> None:
         {"model": "m", "class": "batch", "tenant": "acme", "requests": 2},
         {"model": "m", "class": "default", "tenant": "other", "requests": 7},
     ]
-    assert OpenRequests.listed({"open": rows}) == [
-        OpenRequests("other", "m", "default", 7),
-        OpenRequests("acme", "m", "batch", 2),
+    assert OpenCount.listed({"open": rows}) == [
+        OpenCount("other", "m", "default", 7),
+        OpenCount("acme", "m", "batch", 2),
     ]
-    assert OpenRequests.listed({}) == []
+    assert OpenCount.listed({}) == []
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_each_has_one_line_whatever_the_length_of_its_names(width: int) -> None:
-    rows = [OpenRequests("a-tenant-with-a-very-long-name", "organization/" + "model" * 20, "interactive", 123)]
+    rows = [OpenCount("a-tenant-with-a-very-long-name", "organization/" + "model" * 20, "interactive", 123)]
     title, line = printed(open_table(rows, width), width)
     assert title.split() == ["tenant", "model", "class", "open"]
     assert line.endswith("interactive   123")
@@ -40,7 +40,7 @@ def test_each_has_one_line_whatever_the_length_of_its_names(width: int) -> None:
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    rows = [OpenRequests(f"t{index}", "m", "default", 1) for index in range(MAX_ROWS + 3)]
+    rows = [OpenCount(f"t{index}", "m", "default", 1) for index in range(MAX_ROWS + 3)]
     lines = printed(open_table(rows, 80), 80)
     assert len(lines) == 1 + MAX_ROWS
     assert lines[-1].split() == ["4", "more", "4"]
@@ -48,6 +48,6 @@ def test_what_does_not_fit_is_counted() -> None:
 
 
 def test_the_page_has_them_only_while_there_are_some() -> None:
-    some = load_page(PLATFORM, [], {}, 80, requests=[OpenRequests("acme", "m", "default", 3)])
+    some = load_page(PLATFORM, [], {}, 80, requests=[OpenCount("acme", "m", "default", 3)])
     assert any("acme" in line for line in printed(some, 80))
     assert not any("tenant" in line for line in printed(load_page(PLATFORM, [], {}, 80), 80))
