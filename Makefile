@@ -157,11 +157,10 @@ lock: .venv/.dev
 		--output-file deploy/docker/lock.txt
 
 # Wheels with the kernels: for this machine, checked by auditwheel, and for 64-bit Arm where its compiler has been fetched.
-ARM := $(abspath $(BIN)/..)/share/unpacked-packages/g++-12-aarch64-linux-gnu/usr
+ARM := $(BIN)/../share/unpacked-packages/g++-12-aarch64-linux-gnu
 wheels: .venv/.dev
 	@$(PIP) auditwheel
-	@$(BIN)/python tools/wheels/build_wheels.py build/wheels --arm-compiler $(ARM)/bin/aarch64-linux-gnu-g++-12 \
-		--arm-libraries $(ARM)/lib/x86_64-linux-gnu
+	@$(BIN)/python tools/wheels/build_wheels.py build/wheels --arm-root $(ARM)
 	@for wheel in build/wheels/*.whl; do $(BIN)/python -m auditwheel show $$wheel; done
 
 # The guide's page of settings, after a change of one or of a flag of `headrace up`.
