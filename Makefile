@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock settings wheels up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -37,6 +37,8 @@ help:
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
+	@echo "make settings      write docs/guide/settings.md again, from what services say of their settings"
+	@echo "make wheels      wheels with the kernels in build/wheels, for this machine and 64-bit Arm"
 	@echo "make lock    regenerate the hashes of what Docker images install"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
 	@echo "             bench-service-levels, bench-simulation, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
@@ -153,6 +155,17 @@ lock: .venv/.dev
 	@$(BIN)/uv pip compile --quiet pyproject.toml $(addprefix --extra ,$(LOCKED)) --constraint constraints.txt \
 		--generate-hashes --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
 		--output-file deploy/docker/lock.txt
+
+# Wheels with the kernels: for this machine, checked by auditwheel, and for 64-bit Arm where its compiler has been fetched.
+ARM := $(BIN)/../share/unpacked-packages/g++-12-aarch64-linux-gnu
+wheels: .venv/.dev
+	@$(PIP) auditwheel
+	@$(BIN)/python tools/wheels/build_wheels.py build/wheels --arm-root $(ARM)
+	@for wheel in build/wheels/*.whl; do $(BIN)/python -m auditwheel show $$wheel; done
+
+# The guide's page of settings, after a change of one or of a flag of `headrace up`.
+settings: .venv/.dev
+	@$(BIN)/headrace config reference > docs/guide/settings.md
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py

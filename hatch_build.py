@@ -36,6 +36,8 @@ COMPILE_SECONDS = 900
 """Patience with one file."""
 DONE_VARIABLE = "HEADRACE_KERNELS_COMPILED"
 """Variable that tells the hook that the kernels are compiled elsewhere at this moment."""
+TARGET_VARIABLE = "HEADRACE_TARGET_MACHINE"
+"""Variable that names the kind of processor to compile for, such as aarch64, where the compiler is for another one."""
 REMEDY = """\
 headrace: without kernels every model needs torch, and is several times slower. Install a compiler, then run this again:
     apt-get install g++         Debian, Ubuntu
@@ -87,7 +89,7 @@ def wheel_tag(library: bytes) -> str | None:
     minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]
     if platform.system() != "Linux" or not minors:
         return None
-    return f"py3-none-manylinux_2_{max(minors)}_{platform.machine()}"
+    return f"py3-none-manylinux_2_{max(minors)}_{target_machine()}"
 
 
 def compile_kernels(sources: Path, library: Path) -> bool:
@@ -131,10 +133,15 @@ def _object(folder: Path, name: str) -> str:
     return str(folder / f"{name}.o")
 
 
+def target_machine() -> str:
+    """Names the kind of processor that the kernels are for: that of this machine, unless another one is asked for."""
+    return os.environ.get(TARGET_VARIABLE) or platform.machine()
+
+
 def instruction_sets() -> list[str]:
     """Names the instruction sets that some processors of this kind have."""
     kinds = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
-    kind = kinds.get(platform.machine().lower())
+    kind = kinds.get(target_machine().lower())
     return [name for name in VECTORS if kind == ("arm" if name in ARM else "x86")]
 
 

@@ -212,11 +212,15 @@ async def _(client: Client) -> None:
             assert name in (await client.refusal(path, **{name: value}))["message"]
 
 
-@case("`chat_template` of a request", "vLLM", "refused by name: templates are programs, and come with the model alone")
+@case(
+    "`chat_template` of a request",
+    "vLLM",
+    "for keys with the scope `admin`, in a chat: templates are programs; elsewhere refused",
+)
 async def _(client: Client) -> None:
-    for path in (CHAT, "/tokenize"):
-        error = await client.refusal(path, model=MODEL, messages=[QUESTION], chat_template="{{ messages }}")
-        assert error["param"] == "chat_template"
+    error = await client.refusal("/tokenize", model=MODEL, messages=[QUESTION], chat_template="{{ messages }}")
+    assert error["param"] == "chat_template"
+    await client.answer(CHAT, chat_template="{{ messages[0].content }}")
 
 
 @case("empty values of what is not supported ask for nothing", "Claude Code, OpenAI's SDK")

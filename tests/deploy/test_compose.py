@@ -19,7 +19,13 @@ from headrace.settings import Settings, load
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 DEVICES = ["cpu", "l4", "a100-40g", "a100-80g", "h100", "h200"]
 DEVICE_FILES = [f"deploy/docker/devices/{name}.yml" for name in DEVICES]
-FILES = ["docker-compose.yml", "deploy/docker/gpu.yml", "deploy/docker/certificates.yml", *DEVICE_FILES]
+FILES = [
+    "docker-compose.yml",
+    "deploy/docker/gpu.yml",
+    "deploy/docker/certificates.yml",
+    "deploy/docker/production.yml",
+    *DEVICE_FILES,
+]
 ANY_HOST = "0.0.0.0"
 BUNDLED_MODEL = "/opt/headrace/demo-model"
 OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address", "probe_address"}

@@ -19,7 +19,7 @@ from tests.unpacked_packages import PROMETHEUS, unpacked, why_not
 from headrace.errors.table import ROWS
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.platform_metrics import PER_WORKER, SUMMED, PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
@@ -29,10 +29,12 @@ METRIC_MODULES = [
     "headrace.gateway.timing.request_metrics",
     "headrace.gateway.timing.token_meter",
     "headrace.gateway.delivery.token_stream",
+    "headrace.gateway.resumption.journals",
     "headrace.gateway.delivery.placement.self_placement",
     "headrace.gateway.access.limits.limiter",
     "headrace.gateway.access.limits.shared_budgets",
     "headrace.gateway.access.usage_book",
+    "headrace.gateway.batches.storage.free_space",
     "headrace.cache.block_lists",
     "headrace.scheduler.scheduler",
 ]
@@ -42,7 +44,29 @@ NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignor
 NAME = re.compile(r"\b([a-zA-Z_:][\w:]*)\b(?!\s*\()")
 PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS) / "promtool")
 OPERATORS = {"and", "or", "unless", "offset", "bool"}
-OF_PROMETHEUS = {"up"}
+OF_PROMETHEUS = {"up", "ALERTS"}
+CHOSEN_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+OF_GATEWAYS = (
+    "headrace_requests_total",
+    "headrace_requests_open",
+    "headrace_stage_seconds",
+    "headrace_http_requests",
+    "headrace_good_output",
+    "headrace_response_cache",
+    "headrace_prompt_tokens",
+    "headrace_output_tokens",
+    "headrace_time_to_first",
+    "headrace_inter_token",
+    "headrace_request_duration",
+    "headrace_latency_budgets",
+    "headrace_self_placements",
+    "headrace_resubmissions",
+    "headrace_moves",
+    "headrace_resumed",
+    "headrace_rate_limited",
+)
+"""Metrics of which each gateway counts its own part. What it tells of workers and queues, all gateways tell alike."""
+GATEWAY_FILTER, WORKER_FILTER = 'instance=~"$gateway"', 'worker=~"$worker"'
 
 
 def read_yaml(root: Path, path: str) -> dict[str, Any]:
@@ -101,10 +125,11 @@ def test_metric_names_are_found_in_expressions() -> None:
     assert metrics_in(expression) == {"a_total", "c", "d", "e"}
 
 
-def test_every_metric_in_use_is_exported(expressions: list[str], exported: set[str]) -> None:
-    """A panel or an alert on a name that nobody exports would be silent for ever."""
+def test_every_metric_in_use_is_exported(root: Path, expressions: list[str], exported: set[str]) -> None:
+    """A panel or an alert on a name that nobody exports would be silent for ever. Exporters have names too."""
+    others = {line for path in (root / FOLDER / "exporters").glob("*.txt") for line in path.read_text().splitlines()}
     assert len(expressions) > 90
-    assert set().union(*map(metrics_in, expressions)) - exported == set()
+    assert set().union(*map(metrics_in, expressions)) - exported - others == set()
 
 
 def test_metrics_of_other_exporters_are_on_their_lists(root: Path, dashboards: list[dict[str, Any]]) -> None:
@@ -139,6 +164,7 @@ def test_labels_in_use_exist(expressions: list[str]) -> None:
         "status",
         "limit",
         "instance",
+        "gpu",
     }
     for expression in expressions:
         grouped = re.findall(r"\bby\s*\(([^)]*)\)", expression)
@@ -161,6 +187,20 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"]
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+
+
+def test_each_alert_leads_to_its_section_of_the_runbook(root: Path, rules: list[dict[str, Any]]) -> None:
+    """A path of the guide and a heading in it, which the name of the alert is."""
+    for rule in rules:
+        path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        headings = re.findall(r"^### (\w+)\n\S", (root / path).read_text(), re.MULTILINE)
+        assert rule["alert"] in headings
+        assert anchor == rule["alert"].lower()
+
+
+def test_each_job_that_is_scraped_wakes_somebody_when_it_is_gone(rules: list[dict[str, Any]]) -> None:
+    jobs = [re.fullmatch(r'up\{job=~"([^"]*)"\} == 0', rule["expr"]) for rule in rules]
+    assert sorted("|".join(found[1] for found in jobs if found).split("|")) == sorted([*SERVICES, *EXPORTERS])
 
 
 def test_each_alert_is_seen_to_fire_and_to_stay_quiet(root: Path, rules: list[dict[str, Any]]) -> None:
@@ -266,11 +306,48 @@ def test_grafana_finds_its_dashboards_where_they_are_mounted(root: Path, compose
 
 def test_dashboards_use_sources_that_are_provisioned(root: Path, dashboards: list[dict[str, Any]]) -> None:
     sources = read_yaml(root, "grafana/provisioning/datasources/datasources.yaml")["datasources"]
-    known = [{"type": source["type"], "uid": source["uid"]} for source in sources]
-    variables = [variable for dashboard in dashboards for variable in dashboard["templating"]["list"]]
-    targets = [target for panel in panels(*dashboards) for target in panel["targets"]]
-    for user in [*panels(*dashboards), *targets, *variables]:
-        assert user["datasource"] in known
+    assert "prometheus" in [source["type"] for source in sources]
+    for dashboard in dashboards:
+        first, *others = dashboard["templating"]["list"]
+        assert (first["name"], first["type"], first["query"]) == ("datasource", "datasource", "prometheus")
+        targets = [target for panel in panels(dashboard) for target in panel["targets"]]
+        for user in [*panels(dashboard), *targets, *others, *dashboard["annotations"]["list"]]:
+            assert user["datasource"] == CHOSEN_SOURCE, dashboard["uid"]
+
+
+def test_each_panel_is_described(dashboards: list[dict[str, Any]]) -> None:
+    """In a sentence, and not in the words of its title alone."""
+    for panel in panels(*dashboards):
+        assert len(panel["description"]) > 20, panel["title"]
+        assert panel["description"].rstrip().endswith((".", "?", ")")), panel["title"]
+
+
+def test_alerts_and_restarts_are_marked_on_every_dashboard(
+    dashboards: list[dict[str, Any]], exported: set[str]
+) -> None:
+    for dashboard in dashboards:
+        marks = {mark["name"]: mark["expr"] for mark in dashboard["annotations"]["list"] if mark["enable"]}
+        assert marks.keys() == {"Alerts", "Restarts"}
+        assert metrics_in(marks["Alerts"]) == {"ALERTS"}
+        assert metrics_in(marks["Restarts"]) <= exported
+        assert set(re.findall(r"\w+", marks["Restarts"].split('"')[1])) == set(SERVICES)
+
+
+def test_a_chosen_gateway_or_worker_narrows_every_figure_of_its_own(dashboards: list[dict[str, Any]]) -> None:
+    """A page with a variable leaves none of the figures out that it is about. Prices alone are the whole platform's."""
+    workers = {name for _, name, *_ in PER_WORKER} | {name for name, *_ in SUMMED} | {"headrace_workers"}
+    narrowed = 0
+    for dashboard in dashboards:
+        defined = {variable["name"] for variable in dashboard["templating"]["list"]}
+        for expression in (target["expr"] for panel in panels(dashboard) for target in panel["targets"]):
+            for name, chosen in re.findall(r"\b(headrace_\w+)(\{[^}]*\})?", expression):
+                if "worker" in defined and name.removesuffix("_total") in workers | {"headrace_kv_blocks"}:
+                    assert WORKER_FILTER in chosen, expression
+                    narrowed += 1
+                if "gateway" in defined and "headrace_cost" not in expression and name.startswith(OF_GATEWAYS):
+                    assert GATEWAY_FILTER in chosen, expression
+                    narrowed += 1
+    assert narrowed > 50
 
 
 def test_dashboards_have_addresses_of_their_own(dashboards: list[dict[str, Any]]) -> None:
@@ -305,5 +382,9 @@ def test_the_variables_of_dashboards_are_defined(dashboards: list[dict[str, Any]
             for name in re.findall(r"\$(\w+)", target["expr"])
         }
         defined = dashboard["templating"]["list"]
-        assert used - {"__rate_interval"} == {variable["name"] for variable in defined}, dashboard["uid"]
-        assert all(re.search(r"label_values\((\w+), model\)", variable["definition"]) for variable in defined)
+        assert used - {"__rate_interval"} | {"datasource"} == {variable["name"] for variable in defined}, dashboard[
+            "uid"
+        ]
+        for variable in defined[1:]:
+            label = {"gateway": "instance"}.get(variable["name"], variable["name"])
+            assert re.fullmatch(rf"label_values\(\w+(\{{.*\}})?, {label}\)", variable["definition"])

@@ -4,6 +4,7 @@ environment without sources, compiler or torch, it serves."""
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -141,6 +142,21 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tag_names_processor_and_glibc(wheel: Path) -> None:
     assert wheel.name.endswith(f"_{platform.machine()}.whl")
     assert "-py3-none-manylinux_2_" in wheel.name
+
+
+@needs_kernels
+@pytest.mark.skipif(platform.system() != "Linux", reason="only Linux has tags by glibc; to run it: use Linux")
+def test_auditwheel_agrees_with_the_tag(wheel: Path) -> None:
+    """It allows the tag, or one for still older systems, and finds no library that the wheel should bring along."""
+    pytest.importorskip("auditwheel", reason="auditwheel is not installed; to run it: make wheels")
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=COMMAND_SECONDS).stdout
+    found = re.search(r'platform tag:\s+"manylinux_2_(\d+)_(\w+)"', said)
+    own = re.search(r"manylinux_2_(\d+)_(\w+)\.whl", wheel.name)
+    assert found
+    assert own
+    assert int(found[1]) <= int(own[1])
+    assert found[2] == own[2] == platform.machine()
 
 
 @pytest.fixture(scope="module")

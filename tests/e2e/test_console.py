@@ -79,8 +79,8 @@ def test_a_chat_streams_and_its_waterfall_adds_up(console: ConsolePage) -> None:
     assert sum(spent) == pytest.approx(record["total_ms"], rel=0.05)
     assert 0.95 * record["total_ms"] <= sum(record["stages_ms"].values()) <= wall
     assert facts["Tokens"] == f"{record['prompt_tokens']} + {record['output_tokens']}"
-    assert facts["Ended"] == "stop"
-    assert milliseconds(facts["First token, gateway"]) <= milliseconds(facts["First token, here"]) <= wall
+    assert facts["Finish reason"] == "stop"
+    assert milliseconds(facts["TTFT (gateway)"]) <= milliseconds(facts["TTFT (browser)"]) <= wall
 
 
 def test_the_conversation_goes_on_and_is_edited(console: ConsolePage) -> None:
@@ -170,7 +170,7 @@ def test_a_tool_is_called_and_answered_by_hand(console: ConsolePage) -> None:
 
 def test_an_answer_follows_the_schema(console: ConsolePage) -> None:
     page = console.page
-    page.click("summary:has-text('Form of the answer')")
+    page.click("summary:has-text('Output format')")
     page.select_option("#p-format", "json_schema")
     page.fill("#p-schema", "{")
     page.fill("#compose", QUESTION)
@@ -329,7 +329,7 @@ def test_the_pages_are_accessible(browser: Any, demo_platform: RunningPlatform, 
         console.open("playground", "#compose")
         console.page.check("#p-logprobs")
         console.page.click("summary:has-text('Tools')")
-        console.page.click("summary:has-text('Form of the answer')")
+        console.page.click("summary:has-text('Output format')")
         console.ask_and_wait(QUESTION)
         assert console.violations() == []
         console.page.click("text=All about this request")

@@ -17,7 +17,9 @@ class Conversation:
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool | None = None
     continue_final_message: bool = False
+    chat_template: str = ""
+    """Jinja text that replaces the model's template for this conversation. Empty: the model's own."""
 
     @property
     def character_count(self) -> int:
-        return sum(message.character_count for message in self.messages)
+        return len(self.chat_template) + sum(message.character_count for message in self.messages)

@@ -41,7 +41,7 @@ class PlatformSpec:
     pinned: Sequence[str] = ()
     """Models that stay awake in a shared worker."""
     residency_options: Mapping[str, object] = field(default_factory=dict)
-    """Settings of a shared worker that the user chose, such as awake_bytes, by their names in its settings."""
+    """Settings of workers about models awake and asleep that the user chose, by their names there."""
     gateways: int = 1
     """Gateways. On one machine they share both ports."""
     schedulers: int = 1

@@ -26,6 +26,7 @@ def _own_settings(model: ModelSource, spec: PlatformSpec, part: str) -> dict[str
     settings |= {"role": part} if part else {}
     settings |= {} if spec.engine is None else {"engine": spec.engine}
     settings |= {} if model.draft is None else {"draft_folder": model.draft}
+    settings |= spec.residency_options
     settings |= spec.model_options
     if model.adapters:
         settings["adapters"] = ",".join(f"{adapter}={folder}" for adapter, folder in model.adapters.items())

@@ -1,6 +1,5 @@
 """TLS of gRPC ports: mutual inside the platform, of the server alone in front of it."""
 
-import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,8 @@ import grpc
 
 from headrace.errors import ConfigError
 from headrace.security.certificates.role_identity import FILES, RoleIdentity, read_identity
+from headrace.security.file_versions import file_versions
+from headrace.security.public_pair import PublicPair
 
 PortTls: TypeAlias = grpc.ServerCredentials
 Fetch = Callable[[], Any]
@@ -23,13 +24,18 @@ def mutual_tls(identity: RoleIdentity) -> PortTls:
 
 
 def public_tls(certificate: Path, key: Path) -> PortTls:
-    """Returns TLS by which only the server shows a certificate. Raises ConfigError."""
-    try:
-        pair = key.read_bytes(), certificate.read_bytes()
-        return grpc.ssl_server_credentials([pair])
-    except OSError as error:
-        message = f"the certificate {certificate} or its key cannot be used: {error}"
-        raise ConfigError(message, param="tls_certificate") from None
+    """Returns TLS by which only the server shows a certificate. A renewed one is used from the next connection on.
+    Raises ConfigError."""
+    pair = PublicPair(certificate, key)
+
+    def fetch() -> Any:
+        return _public_configuration(pair) if pair.renewed() else None
+
+    return grpc.dynamic_ssl_server_credentials(_public_configuration(pair), fetch, False)
+
+
+def _public_configuration(pair: PublicPair) -> Any:
+    return grpc.ssl_server_certificate_configuration([(pair.key.read_bytes(), pair.certificate.read_bytes())])
 
 
 def _configuration(identity: RoleIdentity) -> Any:
@@ -40,11 +46,11 @@ def _configuration(identity: RoleIdentity) -> Any:
 def _renewing(identity: RoleIdentity) -> Fetch:
     """Returns a function that reads the files again once they have changed, and returns None while they have not. gRPC
     calls it before every handshake."""
-    known = _versions(identity.folder)
+    known = file_versions(identity.folder / name for name in FILES)
 
     def fetch() -> Any:
         nonlocal known
-        if (now := _versions(identity.folder)) == known:
+        if (now := file_versions(identity.folder / name for name in FILES)) == known:
             return None
         try:
             renewed = read_identity(identity.folder)
@@ -57,14 +63,3 @@ def _renewing(identity: RoleIdentity) -> Fetch:
         return _configuration(renewed)
 
     return fetch
-
-
-def _versions(folder: Path) -> tuple[int, ...]:
-    """Returns when each file was changed last, in nanoseconds; 0 for one that is not there."""
-
-    def changed(path: Path) -> int:
-        with contextlib.suppress(OSError):
-            return path.stat().st_mtime_ns
-        return 0
-
-    return tuple(changed(folder / name) for name in FILES)

@@ -73,6 +73,7 @@ def _to_message(conversation: Conversation) -> tokenizer_pb2.Conversation:
         add_generation_prompt=conversation.add_generation_prompt,
         continue_final_message=conversation.continue_final_message,
         tools=json.dumps(conversation.tools, ensure_ascii=False) if conversation.tools else "",
+        chat_template=conversation.chat_template,
         template_arguments=json.dumps(conversation.template_arguments) if conversation.template_arguments else "",
     )
 

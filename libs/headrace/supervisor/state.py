@@ -27,6 +27,8 @@ USAGE_FOLDER = "usage"
 
 SUPERVISOR_LOG = "supervisor"
 """Name of the log of the process that starts and watches the services."""
+CLOCK_SECONDS = 1.0
+"""Seconds by which two clocks of one machine may differ."""
 LOCK_SECONDS = 0.5
 """Seconds for which a start waits for the lock: commands that ask who holds it hold it for a moment themselves."""
 LOCK_INTERVAL = 0.02
@@ -150,7 +152,25 @@ def _signed(text: str, path: Path) -> ProcessIdentity:
         content = json.loads(text)
         return ProcessIdentity(int(content["pid"]), str(content["birth"]))
     except (ValueError, KeyError, TypeError):
+        if (holder := _described_holder(path)) is not None:
+            return holder
         raise NotFound(f"a platform on {path} is just starting or stopping") from None
+
+
+def _described_holder(path: Path) -> ProcessIdentity | None:
+    """Returns the process that a description of a platform names, for a lock without a signature, as the former release
+    has it. None: there is no description, or a younger process has the pid."""
+    # Comes with what runs a platform; other commands work without it.
+    import psutil
+
+    described = last_platform(path)
+    try:
+        pid, started = int(described["pid"]), float(described["started"])
+        # What a killed platform left may stand here while the next one starts.
+        is_older = psutil.Process(pid).create_time() <= started + CLOCK_SECONDS
+    except (KeyError, ValueError, TypeError, psutil.Error):
+        return None
+    return ProcessIdentity.of(pid) if is_older else None
 
 
 def read_platform(folder: Path) -> dict[str, Any]:

@@ -286,6 +286,7 @@ class Conversation(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     CONTINUE_FINAL_MESSAGE_FIELD_NUMBER: _builtins.int
+    CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     add_generation_prompt: _builtins.bool
     """Whether to open the answer of the assistant. Unset means yes."""
     tools: _builtins.str
@@ -294,6 +295,8 @@ class Conversation(_message.Message):
     """More variables for the chat template: a JSON object. Empty means none."""
     continue_final_message: _builtins.bool
     """Whether the output goes on after the content of the last message: it is not closed, and no other is opened."""
+    chat_template: _builtins.str
+    """A Jinja template that replaces the model's for this conversation. Empty means the model's own."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatMessage]:
         """The messages, oldest first. At least one."""
@@ -306,10 +309,11 @@ class Conversation(_message.Message):
         tools: _builtins.str = ...,
         template_arguments: _builtins.str = ...,
         continue_final_message: _builtins.bool = ...,
+        chat_template: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt", "continue_final_message", b"continue_final_message", "messages", b"messages", "template_arguments", b"template_arguments", "tools", b"tools"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt", "chat_template", b"chat_template", "continue_final_message", b"continue_final_message", "messages", b"messages", "template_arguments", b"template_arguments", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__add_generation_prompt: _TypeAlias = _typing.Literal["add_generation_prompt"]  # noqa: Y015
     _WhichOneofArgType__add_generation_prompt: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt"]  # noqa: Y015

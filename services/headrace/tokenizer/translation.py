@@ -45,6 +45,7 @@ def to_conversation(message: pb.Conversation) -> Conversation:
         template_arguments=_read_json(message.template_arguments, dict, "chat_template_kwargs"),
         add_generation_prompt=message.add_generation_prompt if message.HasField("add_generation_prompt") else None,
         continue_final_message=message.continue_final_message,
+        chat_template=message.chat_template,
     )
 
 

@@ -33,6 +33,9 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     they are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
     stay_seconds: float = Field(default=1.0, ge=0)
     """Time that a model stays awake at least, where there are several: it bounds how often they swap."""
+    keep_alive_seconds: float = Field(default=0.0, ge=0)
+    """Time without a request after which a model gives up its memory. The next request brings it back, and waits
+    meanwhile. 0: it stays. Pinned models stay in any case."""
     swap_patience_seconds: float = Field(default=2.0, ge=0)
     """Time that requests for a sleeping model wait for busy ones to run empty. Then one of these sleeps in the middle
     of its requests, which continue later."""
@@ -86,6 +89,13 @@ class WorkerSettings(ServiceSettings, EngineConfig):
             raise ConfigError("adapters and draft_folder belong to one model, and models names several", param="models")
         if self.role != "both" and (self.models or self.engine != "model"):
             raise ConfigError(f"role is {self.role}, which is for one model of our own engine", param="role")
-        if self.models and self.tensor_parallel_count * self.pipeline_parallel_count > 1:
+        if self.keep_alive_seconds and (self.engine == "vllm" or self.role != "both" or self._process_count > 1):
+            message = "keep_alive_seconds is for models of our own engine in one process, without role"
+            raise ConfigError(message, param="keep_alive_seconds")
+        if self.models and self._process_count > 1:
             raise ConfigError("several models do not run on several processes: give each a worker", param="models")
         return self
+
+    @property
+    def _process_count(self) -> int:
+        return self.tensor_parallel_count * self.pipeline_parallel_count

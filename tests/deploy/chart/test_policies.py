@@ -173,6 +173,14 @@ def test_prometheus_names_jobs_as_dashboards_and_alerts_do(chart: Chart, root: A
     assert len(rules["spec"]["groups"]) >= 1
 
 
+def test_alerts_link_to_the_runbook_that_is_named(chart: Chart) -> None:
+    page = "https://wiki.example/operate"
+    (rules,) = chart.render({"monitoring": {"rules": {"enabled": True, "runbook": page}}}).of("PrometheusRule")
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert alerts
+    assert all(rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}" for rule in alerts)
+
+
 def test_pods_are_replaced_when_their_settings_change(chart: Chart) -> None:
     def note(values: dict[str, Any], kind: str, name: str) -> str:
         template = chart.render(values).one(kind, name)["spec"]["template"]

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.own_certificate import make_certificate
 
 from headrace.errors import ConfigError, Forbidden, HeadraceError
 from headrace.rpc.channel import open_channel, open_public_channel
@@ -118,6 +119,33 @@ async def test_a_public_server_shows_its_certificate_and_asks_for_none(folder: P
             await stub.Check(health_pb2.HealthCheckRequest(), timeout=5)
         async with open_channel(address) as plain:
             assert not await is_serving(plain, 5)
+    finally:
+        await server.stop(0)
+
+
+async def test_a_public_server_shows_a_renewed_certificate_to_the_next_connection(tmp_path: Path) -> None:
+    """A stream that is open continues on the old one."""
+    certificate, key = make_certificate(tmp_path)
+    (tmp_path / "next").mkdir()
+    renewed, renewed_key = make_certificate(tmp_path / "next")
+    server = Server(
+        bind, ["headrace.v1.CacheService"], is_public=True, security=ServerSecurity(public=public_tls(certificate, key))
+    )
+    address = await server.start("127.0.0.1:0")
+    await server.set_serving(True)
+    before = grpc.ssl_channel_credentials(certificate.read_bytes())
+    after = grpc.ssl_channel_credentials(renewed.read_bytes())
+    request = health_pb2.HealthCheckRequest()
+    try:
+        async with grpc.aio.secure_channel(address, before) as old:
+            watched = health_pb2_grpc.HealthStub(old).Watch(request, timeout=20)
+            assert (await watched.read()).status == health_pb2.HealthCheckResponse.SERVING
+            certificate.write_bytes(renewed.read_bytes())
+            key.write_bytes(renewed_key.read_bytes())
+            async with grpc.aio.secure_channel(address, after) as new:
+                assert await is_serving(new, 5)
+            await server.set_serving(False)
+            assert (await watched.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
     finally:
         await server.stop(0)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def test_what_a_killed_platform_left_is_no_platform(tmp_path: Path) -> None:
     assert last_platform(tmp_path) == {"pid": 4711}
     with StateFolder(tmp_path):
         assert last_platform(tmp_path) == {}
+
+
+def test_the_holder_of_a_former_release_is_known_by_its_description(tmp_path: Path) -> None:
+    """It locks without a signature. A younger process with its pid is another one."""
+    with StateFolder(tmp_path) as state:
+        (tmp_path / LOCK_FILE).write_text("")
+        state.write({"pid": os.getpid(), "started": time.time(), "services": []})
+        assert holder_of(tmp_path) == ProcessIdentity.of(os.getpid())
+        assert read_platform(tmp_path)["pid"] == os.getpid()
+        state.write({"pid": os.getpid(), "started": 1.0, "services": []})
+        with pytest.raises(NotFound, match="just starting"):
+            holder_of(tmp_path)
 
 
 def test_a_lock_that_is_not_signed_yet_is_of_a_start(tmp_path: Path) -> None:

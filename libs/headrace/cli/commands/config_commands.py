@@ -93,6 +93,21 @@ def schema() -> None:
     )
 
 
+@config.command
+def reference() -> None:
+    """Prints a page in Markdown: all settings with type, unit, default, variable and meaning, and the flags of up.
+
+    What this machine's environment and files say has no part in it.
+    """
+    # It reads the flags of `headrace up`, and so all that a platform is started with.
+    from headrace.cli.commands.reference.settings_page import settings_page
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(_described, [Start(kind, kind, environment=clean) for kind in KINDS]))
+    sys.stdout.write(settings_page(found))
+
+
 def _to_start(file: Path | None) -> list[Start]:
     """Returns services as they would start from here."""
     arguments = [] if file is None else ["--config", str(file.expanduser())]

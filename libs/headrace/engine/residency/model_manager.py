@@ -65,6 +65,7 @@ class ModelManager:
             seconds[name] = time.monotonic() - started
             self._engines[name] = ManagedEngine(engine.spec, self._turn, self.notice, self._is_sound)
             resident = Resident(name, engine.spec.memory, can_sleep(engine), name in pinned)
+            resident.used_time = time.monotonic()
             residents.append(resident)
             self._lay_down(resident, engine, residents)
             del engine

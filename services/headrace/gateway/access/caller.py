@@ -36,6 +36,11 @@ class Caller:
         without a key are trusted."""
         return is_private if self.key is None else "admin" in self.key.scopes
 
+    def may_choose_templates(self, *, is_private: bool) -> bool:
+        """Whether the caller may have code of its own, a chat template, rendered. `is_private`: see
+        `may_end_workers`."""
+        return self.may_end_workers(is_private=is_private)
+
     def may_use(self, model: str) -> bool:
         """Whether the key allows a model."""
         return self.key is None or not self.key.models or model in self.key.models

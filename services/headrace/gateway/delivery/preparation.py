@@ -84,7 +84,7 @@ class Preparation:
         """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
         model_info = self._fleet.text_model(model)
         vocabulary = await self._encoder.vocabulary(model, envelope.deadline)
-        if not vocabulary.has_chat_template:
+        if not (vocabulary.has_chat_template or conversation.chat_template):
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         rules = self._rules(envelope, options)
         # An input that does not fit the model is refused before it is searched.

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import resource
 import socket
-import ssl
 from collections.abc import Iterator
 
 import uvicorn
@@ -17,8 +16,10 @@ from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import HttpConnection
+from headrace.gateway.http.renewed_tls import RenewedTls
 from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.gateway.http.socket_connection import SocketConnection
+from headrace.security.public_pair import PublicPair
 
 STARTUP_TIMEOUT = 10.0
 BACKLOG = 2048
@@ -63,11 +64,12 @@ class HttpServer:
             ssl_keyfile=settings.tls_key,
         )
         try:
+            pair = None if settings.tls_files is None else PublicPair(*settings.tls_files)
             config.load()
-        except (OSError, ssl.SSLError) as error:
+        except BaseException:
             self._socket.close()
-            message = f"the certificate {settings.tls_certificate} or its key cannot be used: {error}"
-            raise ConfigError(message, param="tls_certificate") from None
+            raise
+        self._tls = None if pair is None else RenewedTls(config, pair)
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.domain.conversation import Conversation
-from headrace.errors import ContextExceeded, Unsupported
+from headrace.errors import ContextExceeded, InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.folder_text.folder_ends import end_token_ids
 from headrace.folder_text.folder_tokenizer import read_tokenizer
 from headrace.folder_text.special_tokens import special_tokens
@@ -41,6 +41,7 @@ class TextModel:
             self.eos_token_ids = end_token_ids(source)
         if chat_template is not None:
             sources = {KINDS[0]: chat_template}
+        self._special_tokens = special
         templates = {name: ChatTemplate(text, special) for name, text in sources.items() if name in KINDS}
         self._template, self._tool_template = (templates.get(kind) for kind in KINDS)
         self._tokenizer.no_truncation()
@@ -69,11 +70,20 @@ class TextModel:
 
     def render(self, conversation: Conversation) -> str:
         """Renders a conversation as text. Raises Unsupported when the model has no chat template."""
+        if conversation.chat_template:
+            return self._template_of(conversation.chat_template).render(conversation)
         template = (self._tool_template if conversation.tools else None) or self._template
         if template is None:
             message = f"model {self.name} has no chat template; use /v1/completions"
             raise Unsupported(message, param="messages")
         return template.render(conversation)
+
+    def _template_of(self, source: str) -> ChatTemplate:
+        """Compiles the template of a request. Raises InvalidRequest."""
+        try:
+            return ChatTemplate(source, self._special_tokens)
+        except InvalidCheckpoint as error:
+            raise InvalidRequest(error.message, param="chat_template") from None
 
     def opens_reasoning(self, rendered: str) -> bool:
         """Whether a rendered conversation ends where a reasoning section has just begun."""

@@ -1,5 +1,7 @@
-"""Engines of one process: one model that is always awake, or several under a model manager."""
+"""Engines of one process: one model that is always awake, or models under a model manager."""
 
+import math
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -28,6 +30,7 @@ class EngineHost:
         """Raises InvalidCheckpoint, Unsupported or ConfigError, and InternalError for one of several models that does
         not work."""
         self._manager: ModelManager | None = None
+        self._is_several = bool(settings.models)
         if not (settings.model or settings.models):
             raise ConfigError("setting worker.model is missing: name the model, or several with models", param="model")
         if settings.models:
@@ -36,6 +39,10 @@ class EngineHost:
             self._manager = ModelManager(partial(_load, settings, kv_bytes), _prove, limits)
             self.engines: Mapping[str, Engine] = self._manager.open(settings.models, settings.pinned)
             self.ids = worker_ids(settings.service_id, settings.models)
+        elif settings.keep_alive_seconds:
+            self._manager = ModelManager(partial(_load_only, settings), _prove, _idle_limits(settings))
+            self.engines = self._manager.open([settings.model])
+            self.ids = {settings.model: settings.service_id}
         else:
             self.engines = {settings.model: load_engine(settings)}
             self.ids = {settings.model: settings.service_id}
@@ -48,7 +55,7 @@ class EngineHost:
     @property
     def members(self) -> dict[str, str]:
         """Model of each worker by its id. Empty: the process is one worker."""
-        return {} if self._manager is None else {worker_id: model for model, worker_id in self.ids.items()}
+        return {} if not self._is_several else {worker_id: model for model, worker_id in self.ids.items()}
 
     def resident(self, model: str) -> ResidentStatus:
         """Returns the state of a model. From any thread."""
@@ -72,7 +79,22 @@ def _limits(settings: WorkerSettings) -> ResidencyLimits:
         asleep_bytes=int(free * ASLEEP_SHARE) if settings.asleep_bytes is None else settings.asleep_bytes,
         stay_seconds=settings.stay_seconds,
         patience_seconds=settings.swap_patience_seconds,
+        idle_seconds=settings.keep_alive_seconds or math.inf,
     )
+
+
+def _idle_limits(settings: WorkerSettings) -> ResidencyLimits:
+    """Returns the limits of an only model, which shares its memory with no other."""
+    return ResidencyLimits(sys.maxsize, sys.maxsize, idle_seconds=settings.keep_alive_seconds)
+
+
+def _load_only(settings: WorkerSettings, _model: str, share: float) -> Engine:
+    """Loads the only model, with a share of its KV cache where the settings say how large that is."""
+    chosen = {
+        "kv_cache_bytes": int(settings.kv_cache_bytes * share),
+        "block_count": int(settings.block_count * share),
+    }
+    return load_engine(settings.model_copy(update=chosen))
 
 
 def _load(settings: WorkerSettings, kv_bytes: int, model: str, share: float) -> Engine:

@@ -290,7 +290,7 @@ class Runtime:
 
     def _expire(self, session: Session) -> None:
         stage = "decode" if session.first_token_time else "prefill"
-        error = DeadlineExceeded(f"the deadline passed during {stage}", stage=stage)
+        error = DeadlineExceeded(f"the request ran out of time during {stage}", stage=stage)
         self._drop(session)
         self._fail(session, error)
 

@@ -181,6 +181,19 @@ def test_dropped_models_are_loaded_again(shelf: Shelf, opened: Callable[..., tup
     assert all(engines[name].stats().output_token_count == 2 * 3 * 24 for name in NAMES)
 
 
+def test_idle_models_leave_memory_and_answer_the_same_when_they_are_asked_again(
+    shelf: Shelf, opened: Callable[..., tuple]
+) -> None:
+    expected = expected_of(shelf, "a")
+    manager, engines = opened(3, 3, ("c",), idle_seconds=0.2)
+    until(lambda: all(manager.status(name).residence is Residence.ON_DISK for name in "ab"))
+    assert manager.status("c").residence is Residence.AWAKE
+    ask(engines["a"])
+    assert drive(engines["a"]) == (expected, [])
+    until(lambda: manager.status("a").residence is Residence.ON_DISK)
+    assert manager.status("a").drop_count == 2
+
+
 def test_pinned_models_stay_awake(opened: Callable[..., tuple]) -> None:
     manager, engines = opened(2, 3, pinned=("b",))
     for name in ("a", "c", "a"):

@@ -1,5 +1,6 @@
 """A worker of several models refuses settings that cannot be meant."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,28 @@ def test_kv_caches_are_sized_before_the_first_model_is_loaded(tmp_path: Path, mo
         host.stop()
     assert len(set(counts)) == 1
     assert 31 * MEBI < counts[0] <= 32 * MEBI
+
+
+def test_an_only_model_with_a_keep_alive_leaves_memory_and_is_still_one_worker(tmp_path: Path) -> None:
+    """Under its own id, with the whole KV cache that the settings give it."""
+    own = {"models": {}, "model": "a", "folder": demo_model.CHECKPOINT, "keep_alive_seconds": 0.1}
+    host = EngineHost(settings(tmp_path, **own))
+    moved = threading.Event()
+    try:
+        assert (host.members, host.ids, host.is_proved) == ({}, {"a": "worker-0"}, True)
+        assert host.engines["a"].spec.memory.kv_bytes > 7 * MEBI
+        assert host.resident("a").residence is Residence.AWAKE
+        host.start(lambda _name: moved.set(), lambda _error: None)
+        assert moved.wait(20.0)
+        assert host.resident("a").residence is Residence.ON_DISK
+    finally:
+        host.stop()
+
+
+@pytest.mark.parametrize("given", [{"engine": "vllm"}, {"role": "prefill"}, {"tensor_parallel_count": 2}])
+def test_a_keep_alive_is_for_models_that_can_leave(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="keep_alive_seconds is for models of our own engine in one process"):
+        WorkerSettings.model_validate({"model": "m", "folder": "/m", "keep_alive_seconds": 60.0} | given)
 
 
 def test_one_model_is_always_awake() -> None:

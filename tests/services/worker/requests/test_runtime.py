@@ -183,7 +183,7 @@ async def test_a_deadline_is_an_error_that_names_the_stage(runtime: Runtime) -> 
     outbox = runtime.attach("g")
     accept(runtime, member("a", tokens=2000, seconds=0.1))
     found = await read_until_end(outbox, 1)
-    assert "deadline passed during decode" in found["a"][-1].error.message
+    assert "ran out of time during decode" in found["a"][-1].error.message
     await until(lambda: runtime.stats.used_block_count == 0)
 
 

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.commands.top.open_count import OpenCount, open_table
 from headrace.cli.terminal.platform_load import ModelLoad
 from headrace.cli.terminal.shortened import shortened
 from headrace.cli.terminal.state_styles import STATE_STYLES
@@ -89,16 +90,18 @@ def load_page(
     *,
     key: str = "",
     lines: Sequence[RenderableType] = (),
+    requests: Sequence[OpenCount] = (),
 ) -> Group:
     """Returns the page for a terminal of so many columns. `residences`: where models are that take turns. `key`: the
-    one that sorts. `lines`: what stands below the title."""
+    one that sorts. `lines`: what stands below the title. `requests`: open ones."""
     minutes = int(time.time() - platform["started"]) // 60
     services = platform["services"]
     ready_count = sum(service["state"] == "ready" for service in services)
     title = Text(f"{platform['http']}   up {minutes // 60} h {minutes % 60} min   ", style="dim")
     title.append(f"{ready_count} of {len(services)} services ready", "" if ready_count == len(services) else "red")
     models = _models(sorted_loads(loads, key), residences, width, key)
-    return Group(title, *lines, "", models, "", _services(services))
+    opened: list[RenderableType] = ["", open_table(requests, width)] if requests else []
+    return Group(title, *lines, "", models, *opened, "", _services(services))
 
 
 def legend() -> Table:

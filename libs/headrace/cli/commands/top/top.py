@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headrace.cli.commands.top.load_page import KEYS_LINE, SORT_KEYS, legend, load_page
+from headrace.cli.commands.top.open_count import OpenCount
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
 from headrace.cli.target import AuthorityFlag, KeyFlag, key_headers, trust
@@ -65,9 +67,10 @@ def top(
     look.take()
     if json:
         models = [asdict(load) | _residence(load.model, look.residences) for load in look.loads]
-        print_json({"services": look.platform["services"], "models": models})
+        opened = [asdict(each) for each in look.requests]
+        print_json({"services": look.platform["services"], "models": models, "open_requests": opened})
         return
-    console.print(load_page(look.platform, look.loads, look.residences, console.width), "", legend(), sep="\n")
+    console.print(look.page(), "", legend(), sep="\n")
 
 
 class _Look:
@@ -80,6 +83,7 @@ class _Look:
         self.platform: dict[str, Any] = {}
         self.loads: list[ModelLoad] = []
         self.residences: dict[str, str] = {}
+        self.requests: list[OpenCount] = []
 
     def take(self) -> None:
         """Looks. Raises NotFound when the platform has ended, and Unavailable when no gateway answers."""
@@ -87,7 +91,13 @@ class _Look:
         now = read_metrics(self.platform["http"], self._key)
         self.loads = measure_load(self._before or now, now, self.platform["models"])
         self._before = now
-        self.residences = _residences(self.platform["http"], self._key)
+        fleet = _fleet(self.platform["http"], self._key)
+        self.residences, self.requests = _residences(fleet), OpenCount.listed(fleet)
+
+    def page(self, key: str = "", lines: Sequence[RenderableType] = ()) -> Group:
+        """Returns the page for this terminal. `key`: the one that sorts."""
+        found = self.platform, self.loads, self.residences
+        return load_page(*found, console.width, key=key, lines=lines, requests=self.requests)
 
 
 def _watch(look: _Look, interval: float) -> None:
@@ -120,20 +130,25 @@ def _screen(look: _Look, sort_key: str, is_explaining: bool, trouble: str) -> Gr
     lines: list[RenderableType] = [Text.from_markup(KEYS_LINE, style="dim")]
     lines += [Text(trouble, "red")] if trouble else []
     lines += ["", legend()] if is_explaining else []
-    return load_page(look.platform, look.loads, look.residences, console.width, key=sort_key, lines=lines)
+    return look.page(sort_key, lines)
 
 
-def _residences(url: str, key: str) -> dict[str, str]:
-    """Returns where each model is, if some of them are not awake: they take turns in one worker."""
-    with contextlib.suppress(Unavailable, ValueError, KeyError):
+def _fleet(url: str, key: str) -> dict[str, Any]:
+    """Returns a gateway's report of the fleet; empty where it gives none to this key."""
+    with contextlib.suppress(Unavailable, ValueError):
         response = get(f"{url}/headrace/fleet", key_headers(key), TIMEOUT)
         if response.status_code == httpx2.codes.OK:
-            found: dict[str, str] = {}
-            for worker in response.json()["workers"]:
-                place = str(worker["residence"]).replace("_", " ")
-                found[worker["model"]] = "awake" if found.get(worker["model"]) == "awake" else place
-            return found if set(found.values()) - {"awake"} else {}
+            return dict(response.json())
     return {}
+
+
+def _residences(fleet: Mapping[str, Any]) -> dict[str, str]:
+    """Returns where each model is, if some of them are not awake."""
+    found: dict[str, str] = {}
+    for worker in fleet.get("workers", ()):
+        place = str(worker["residence"]).replace("_", " ")
+        found[worker["model"]] = "awake" if found.get(worker["model"]) == "awake" else place
+    return found if set(found.values()) - {"awake"} else {}
 
 
 def _residence(model: str, residences: dict[str, str]) -> dict[str, str]:

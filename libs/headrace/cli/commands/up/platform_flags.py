@@ -7,8 +7,11 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from headrace.cli.commands.up.memory_plan import MemoryPlan
+from headrace.cli.duration import parse_duration
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
+from headrace.cli.parsing.byte_size import parse_size
 from headrace.cli.reach.gateway_setting import gateway_path
 from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
@@ -164,6 +167,12 @@ class PlatformFlags:
     """Drafts and adapters of the models."""
     run: ModelFlags = NO_FLAGS
     """Options of the models."""
+    memory: str = ""
+    """Main memory of the whole platform, such as 8G. It is divided over its processes: weights, as the files have
+    them, and the rest for KV caches. Default: each worker decides alone, by the free memory."""
+    keep_alive: str = ""
+    """Time without a request after which a model gives up its memory, such as 10m; the next request brings it back.
+    Default: that of the setting worker.keep_alive_seconds, or models stay."""
     strict: bool | None = None
     """Refuse unknown request fields."""
     start_silence_seconds: float = 60.0
@@ -206,12 +215,33 @@ class PlatformFlags:
             start_silence_seconds=self.start_silence_seconds,
         )
 
+    def memory_plan(self, spec: PlatformSpec) -> MemoryPlan | None:
+        """Divides the memory that was given. None: none was. Raises ConfigError where it is too little, or not what is
+        asked for."""
+        if not self.memory:
+            return None
+        chosen = spec.model_options.keys() | spec.residency_options.keys()
+        if other := next((name for name in ("kv_cache_bytes", "block_count", "awake_bytes") if name in chosen), None):
+            raise ConfigError(f"--memory divides it all: give it or --{other.replace('_', '-')}", param="memory")
+        if self.engine not in (None, "model") or str(spec.model_options.get("device", "cpu")) != "cpu":
+            raise ConfigError("--memory is for models of our own engine on processors, not for GPUs", param="memory")
+        if self.workers.autoscale:
+            message = "--memory divides it over workers whose number is known: give it or --autoscale"
+            raise ConfigError(message, param="memory")
+        return MemoryPlan.of(parse_size(self.memory, "memory"), spec)
+
+    def _keep_alive(self) -> dict[str, float]:
+        """Returns the setting of workers. Raises InvalidRequest for a text that is no time."""
+        return {"keep_alive_seconds": parse_duration(self.keep_alive, "keep-alive")} if self.keep_alive else {}
+
     def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
         sources = resolve(models, self.parts.draft, self.parts.lora, self.parts.chat_template)
         names = [source.name for source in sources]
+        shared = self.shared.options(names)
+        shared["residency_options"] |= self._keep_alive()
         return PlatformSpec(
             sources,
-            **self.shared.options(names),
+            **shared,
             **self.workers.options(),
             **asdict(self.several),
             aliases=self.parts.aliases([*names, *(adapter for source in sources for adapter in source.adapters)]),

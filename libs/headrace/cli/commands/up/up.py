@@ -74,7 +74,12 @@ def up(
         if in_background:
             log.take_stderr()
         sources, file = ServedSources(options.platform.models), ServedFile(state.path / FILE_NAME)
-        options = replace(options, platform=with_loaded(options.platform, sources, file, are_chosen=bool(models)))
+        platform = with_loaded(options.platform, sources, file, are_chosen=bool(models))
+        if plan := flags.memory_plan(platform):
+            platform = plan.applied(platform)
+            if not json:
+                console.print("\n".join(plan.lines()), soft_wrap=True, markup=False)
+        options = replace(options, platform=platform)
         asyncio.run(_run(options, state, view, log, partial(ModelChanges, sources=sources, file=file)))
 
 

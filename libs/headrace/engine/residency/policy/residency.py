@@ -4,7 +4,8 @@ Requests wait in line by model, the model whose first request is oldest first. I
 room; if there is none, models that have nothing to do leave in the order in which they were last used (LRU), but no
 pinned ones nor any that came a moment ago. Where all are busy, the one that has been awake longest gets no new requests
 (it is draining), and when that takes too long it sleeps in the middle of its requests. Each time in a row that this
-happens it is left twice as much time, so that requests whose prompts take long to read again come to an end.
+happens it is left twice as much time, so that requests whose prompts take long to read again come to an end. A model
+that had no request for its idle time leaves memory altogether, if there is such a time.
 """
 
 import math
@@ -128,11 +129,21 @@ class Residency:
         target = next(iter(self._line(now)), None)
         if target is None:
             self.draining = None
-            return None
+            return self._idle_move(now)
         if self._awake_room() >= target.awake_bytes:
             self.draining = None
             return Move(_way_in(target), target.name)
         return self._make_room(target, now)
+
+    def _idle_move(self, now: float) -> Move | None:
+        """Returns the move of a model without requests for the idle time, out of all memory. None: there is none."""
+        if math.isinf(self._limits.idle_seconds):
+            return None
+        for one in self._by_use():
+            is_idle = not one.is_busy and not one.is_pinned and one.destination is None
+            if is_idle and one.residence is not Residence.ON_DISK and now - one.used_time >= self._limits.idle_seconds:
+                return Move(MoveKind.DROP, one.name)
+        return None
 
     def _line(self, now: float) -> list[Resident]:
         """Models that are to come in, in order: pinned ones are always wanted, but after those with waiting

@@ -1,5 +1,6 @@
 """Limits within which models are loaded and put to sleep."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -18,3 +19,5 @@ class ResidencyLimits:
     requests."""
     retry_seconds: float = 2.0
     """Time for which a model that could not be loaded is not tried again."""
+    idle_seconds: float = math.inf
+    """Time without a request after which a model leaves memory. Pinned models stay."""

@@ -49,8 +49,15 @@ def explain(error: ValidationError) -> InvalidRequest:
     if first["type"] == MISTAKE:
         text = str(first["msg"])
         return InvalidRequest(f"{where} {text}" if len(place) == 1 else f"{where}: {text}", param=field)
-    text = _TEXTS.get(first["type"], "is not valid").format_map(_Quoted(context))
+    text = _text_of(first["type"], context)
     return InvalidRequest(f"{where} {text}", param=field)
+
+
+def _text_of(kind: str, context: dict[str, Any]) -> str:
+    if kind in ("too_short", "string_too_short") and context.get("min_length") == 1:
+        return "must not be empty"
+    text = _TEXTS.get(kind, "is not valid").format_map(_Quoted(context))
+    return text.replace(" 1 elements", " 1 element").replace(" 1 characters", " 1 character")
 
 
 def _is_named(part: int | str) -> bool:

@@ -23,6 +23,7 @@ def conversation_of(body: ChatBody) -> Conversation:
         template_arguments=_template_arguments(body),
         add_generation_prompt=body.add_generation_prompt,
         continue_final_message=bool(body.continue_final_message),
+        chat_template=body.chat_template or "",
     )
 
 

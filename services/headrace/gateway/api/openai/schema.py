@@ -20,6 +20,7 @@ from headrace.gateway.api.openai.fields.output_format import Choices, ResponseFo
 from headrace.gateway.api.openai.fields.tool_fields import ToolChoiceField, ToolsField
 
 MAX_LOGPROBS = 20
+MAX_TEMPLATE_LENGTH = 65536
 MAX_INT32 = 2**31 - 1
 """Largest number that most fields of the platform's messages can hold."""
 MAX_STOP_TOKEN_IDS = 64
@@ -151,6 +152,8 @@ class ChatBody(Body):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     include_reasoning: bool | None = None
     thinking_token_budget: int | None = Field(default=None, ge=0)
+    chat_template: str | None = Field(default=None, max_length=MAX_TEMPLATE_LENGTH)
+    """Jinja template that replaces the model's, for keys with the scope admin."""
     chat_template_kwargs: dict[str, Any] | None = None
     documents: Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = None
     """Documents that the chat template shows to the model, if it knows any."""
@@ -160,7 +163,9 @@ class ChatBody(Body):
     echo: bool | None = None
     """Whether the answer begins with the content of the last message of the assistant."""
 
-    unsupported: ClassVar[dict[str, Neutral]] = Body.unsupported | {"add_special_tokens": is_value(False)}
+    unsupported: ClassVar[dict[str, Neutral]] = {
+        name: neutral for name, neutral in Body.unsupported.items() if name != "chat_template"
+    } | {"add_special_tokens": is_value(False)}
 
 
 class TokenizeBody(ModelBody):

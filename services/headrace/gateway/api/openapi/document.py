@@ -45,7 +45,7 @@ def document(operations: Mapping[str, Operation]) -> dict[str, Any]:
         "info": {
             "title": "Headrace",
             "version": version("headrace"),
-            "description": "OpenAI's and Anthropic's APIs over models of one's own.",
+            "description": "OpenAI- and Anthropic-compatible APIs for your own models.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,

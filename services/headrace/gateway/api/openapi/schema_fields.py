@@ -77,5 +77,10 @@ def _kinds(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> str:
-    found = [" ".join([sign, str(schema[key]), *unit]) for key, sign, *unit in _BOUNDS if key in schema]
+    found = [_bound(schema[key], *words) for key, *words in _BOUNDS if key in schema]
     return html.escape(f", {', '.join(found)}" if found else "")
+
+
+def _bound(value: float, sign: str, unit: str = "") -> str:
+    """Says a bound, such as `at least 1 element`."""
+    return " ".join(filter(None, [sign, str(value), unit.removesuffix("s") if value == 1 else unit]))

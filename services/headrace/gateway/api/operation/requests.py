@@ -49,7 +49,7 @@ class RequestRoutes:
         found = await self._requests.of_all_gateways(RequestQuery(exchange.caller.tenant.name, name=name))
         if not found:
             raise NotFound(
-                "no finished request of your tenant has this id: it may still be running, or be too old to be kept"
+                "request not found: it may still be running, or have been dropped from the list of recent ones"
             )
         await exchange.send_json(200, found[0])
 

@@ -33,12 +33,12 @@ function route() {
 
 function locked() {
   return h("section", { class: "panel locked" }, h("h1", {}, "A key is needed"),
-    h("p", { class: "muted" }, "This platform answers to API keys. Whoever runs it makes one with ", h("code", {}, "headrace keys create NAME"), "."),
+    h("p", { class: "muted" }, "This platform requires an API key. Its operator creates one with ", h("code", {}, "headrace keys create NAME"), "."),
     h("button", { type: "button", class: "primary", on: { click: () => openKey() } }, "Enter a key"));
 }
 
 function openKey(reason = "") {
-  element("key-lead").textContent = reason || (platform.needsKey ? "This platform answers to API keys." : "This platform asks for no key.");
+  element("key-lead").textContent = reason || (platform.needsKey ? "This platform requires an API key." : "This platform needs no key.");
   element("key-field").value = readKey();
   if (!element("key-dialog").open) element("key-dialog").showModal();
 }

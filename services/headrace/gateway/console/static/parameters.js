@@ -67,7 +67,7 @@ function formatField() {
   kind.addEventListener("input", arrange);
   arrange();
   check();
-  return h("details", { class: "fold", open: chosen.format !== "text" }, h("summary", {}, "Form of the answer"), field("p-format", "Format", kind), editor);
+  return h("details", { class: "fold", open: chosen.format !== "text" }, h("summary", {}, "Output format"), field("p-format", "Format", kind), editor);
 }
 
 function tell(area, said, read) {

@@ -223,7 +223,7 @@ class Playground {
 
 function fallOf(answer) {
   const record = answer.record ?? answer.timings;
-  if (!record) return h("p", { class: "muted empty" }, answer.stopped ? "Asking the gateway…" : "The gateway told no stages.");
+  if (!record) return h("p", { class: "muted empty" }, answer.stopped ? "Asking the gateway…" : "No timing is available for this request.");
   return [waterfall(record, answer.wallMs), answer.record && h("p", { class: "small" }, h("a", { href: `#/requests/${encodeURIComponent(answer.record.request_id || answer.record.id)}` }, "All about this request"))];
 }
 
@@ -233,9 +233,9 @@ function numbers(answer) {
   const { usage } = answer;
   const tokens = usage ? `${count(usage.prompt_tokens)} + ${count(usage.completion_tokens)}` : told ? `${count(told.prompt_tokens)} + ${count(told.output_tokens)}` : null;
   return facts([
-    ["First token, here", milliseconds(answer.firstMs), "Measured in this browser"], ["First token, gateway", milliseconds(told?.ttft_ms), "Measured by the gateway"],
-    ["Tokens/s, here", rate(answer.seenRate), "After the first token, measured in this browser"], ["Tokens/s, gateway", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],
+    ["TTFT (browser)", milliseconds(answer.firstMs), "Measured in this browser"], ["TTFT (gateway)", milliseconds(told?.ttft_ms), "Measured by the gateway"],
+    ["Tokens/s (browser)", rate(answer.seenRate), "After the first token, measured in this browser"], ["Tokens/s (gateway)", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],
     ["Tokens", tokens], ["Cached", told ? count(told.cached_tokens) : null], ["Total", milliseconds(answer.wallMs)],
-    ["Ended", answer.stopped ? "stopped" : answer.error ? "failed" : answer.finish], ["Worker", told?.worker],
+    ["Finish reason", answer.stopped ? "stopped" : answer.error ? "failed" : answer.finish], ["Worker", told?.worker],
   ]);
 }

@@ -81,7 +81,7 @@ async function run(button, place, prepare) {
 function answerView(response, text, spent) {
   const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… and ${text.length - MOST_SHOWN} more characters` : text;
   return [h("div", { class: "row" }, h("span", { class: response.ok ? "tag" : "tag bad" }, `${response.status} ${response.statusText}`.trim()), h("span", { class: "muted small" }, milliseconds(spent)), h("span", { class: "spacer" }), copyButton("Copy", "Answer", () => text)),
-    response.status === UNAUTHORIZED && h("p", { class: "small" }, "This platform answers to API keys: ", h("a", { href: "/#/usage" }, "enter yours in the console"), ", and come back in the same tab."),
+    response.status === UNAUTHORIZED && h("p", { class: "small" }, "This platform requires an API key: ", h("a", { href: "/#/usage" }, "enter yours in the console"), ", and come back in the same tab."),
     h("pre", { class: "code answer", tabindex: "0", role: "region", "aria-label": "Answer" }, shown || "The answer is empty.")];
 }
 

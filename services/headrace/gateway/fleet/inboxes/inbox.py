@@ -99,7 +99,7 @@ class Inbox:
 
     def _expire(self) -> None:
         if self._placing is None:
-            self.fail(DeadlineExceeded(f"the deadline passed during {self._stage}", stage=self._stage))
+            self.fail(DeadlineExceeded(f"the request ran out of time during {self._stage}", stage=self._stage))
 
     def _expire_late(self) -> None:
         if self._placing is None:

@@ -23,6 +23,13 @@ def resident(name: str, weights: int = 10, kv: int = 5, *, can_sleep: bool = Tru
     return Resident(name, HeldMemory(weights, kv), can_sleep, is_pinned)
 
 
+def idle_policy(*residents: Resident, idle_seconds: float) -> Residency:
+    """A policy whose models were all used at time 0 and are awake."""
+    for one in residents:
+        one.residence, one.used_time = Residence.AWAKE, 0.0
+    return Residency(ResidencyLimits(100, 100, idle_seconds=idle_seconds), residents)
+
+
 class Acting:
     """A policy whose moves succeed at once."""
 
@@ -64,6 +71,35 @@ def test_the_least_recently_used_leaves_before_the_next_comes() -> None:
     acting.want("c")
     acting.settle()
     assert acting.take() == [("sleep", "b"), ("load", "c")]
+
+
+def test_a_model_that_nobody_asks_for_leaves_memory_and_a_request_brings_it_back() -> None:
+    policy = idle_policy(resident("a"), resident("b"), resident("p", is_pinned=True), idle_seconds=60.0)
+    policy.residents["b"].used_time = 30.0
+    assert policy.begin(59.9) is None
+    move = policy.begin(60.0)
+    assert move == Move(MoveKind.DROP, "a")
+    policy.finish(move, 0.1, 60.1)
+    assert policy.begin(89.9) is None, "the other was used later, and a pinned one stays"
+    policy.residents["a"].waiting_since = 70.0
+    assert policy.begin(89.9) == Move(MoveKind.LOAD, "a")
+
+
+def test_a_busy_model_is_not_idle_however_long_its_step_takes() -> None:
+    policy = idle_policy(resident("a"), idle_seconds=1.0)
+    policy.residents["a"].is_busy = True
+    assert policy.begin(1000.0) is None
+
+
+def test_without_an_idle_time_models_stay() -> None:
+    policy = idle_policy(resident("a"), idle_seconds=float("inf"))
+    assert policy.begin(1e9) is None
+
+
+def test_a_sleeping_model_leaves_host_memory_too() -> None:
+    policy = idle_policy(resident("a"), idle_seconds=5.0)
+    policy.residents["a"].residence = Residence.ASLEEP
+    assert policy.begin(5.0) == Move(MoveKind.DROP, "a")
 
 
 def test_nobody_leaves_before_its_least_stay_is_over() -> None:

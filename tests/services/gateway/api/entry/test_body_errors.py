@@ -18,7 +18,7 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
     ("schema", "fields", "says"),
     [
         (ChatBody, {"model": 7}, "model must be a string"),
-        (ChatBody, {"messages": []}, "messages must have at least 1 elements"),
+        (ChatBody, {"messages": []}, "messages must not be empty"),
         (ChatBody, {"messages": "a"}, "messages must be a list"),
         (ChatBody, {"messages": [1]}, "messages.0 must be an object"),
         (ChatBody, {"messages": [{"role": "king", "content": "a"}]}, "messages.0.role must be 'system'"),

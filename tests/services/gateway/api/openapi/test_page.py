@@ -78,7 +78,7 @@ def test_names_and_texts_of_a_schema_are_no_markup() -> None:
         ({"type": "object", "additionalProperties": {"type": "number"}}, "object of number"),
         (
             {"type": "array", "items": {"$ref": "#/x/Y"}, "minItems": 1},
-            'list of <a href="#schema-Y">Y</a>, at least 1 elements',
+            'list of <a href="#schema-Y">Y</a>, at least 1 element',
         ),
     ],
 )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from headrace.domain.deadline import Deadline
-from headrace.errors import InvalidRequest
+from headrace.errors import Forbidden, InvalidRequest
 from headrace.gateway.api.entry.api_call import AnswerWhole, ApiCall
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.entry.numbered_events import NumberedEvents
@@ -32,6 +32,7 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.resumption.journals import Journals
 from headrace.gateway.resumption.resumption import Resumption
 from headrace.gateway.timing.timings_format import timings_of
+from headrace.settings.web.web_names import host_name, is_loopback
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -47,6 +48,7 @@ class GenerationRoutes:
     ) -> None:
         """`journals`: those of streams. None: streams cannot be resumed."""
         self._settings = settings
+        self._is_private = is_loopback(host_name(settings.http_address))
         self._pipeline = pipeline
         self._journals = journals
         self._admission = HttpAdmission(settings, pipeline, ledger)
@@ -94,11 +96,21 @@ class GenerationRoutes:
         """Answers a conversation. `start`: takes the events of a stream; None answers whole. Raises HeadraceError."""
         resumption = None if start is None else start.resumption
         body = self._admission.read(call, ChatBody, content, resumption=resumption)
+        self._check_template(call, body)
         options = self._bounded(chat_options(body), start)
         self._check_choice_count(options.choice_count)
         stream = start if body.stream else None
         answer = partial(self._chat, call, options=options, stream=stream)
         await self._admission.answer(call, body, answer, may_overflow=resumption is None)
+
+    def _check_template(self, call: ApiCall, body: ChatBody) -> None:
+        """Raises Forbidden for a chat template from a caller who may not send one."""
+        if body.chat_template is not None and not call.caller.may_choose_templates(is_private=self._is_private):
+            raise Forbidden(
+                "chat_template is code that the platform runs, so it is for API keys with the scope admin: leave it "
+                "out, or have an operator set it with headrace up --chat-template",
+                param="chat_template",
+            )
 
     async def _complete(
         self, call: ApiCall, body: CompletionBody, prompts: list[Prompt], options: Options, stream: StreamStart | None

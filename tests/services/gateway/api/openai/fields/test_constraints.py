@@ -29,8 +29,11 @@ def read(schema: type[ModelBody], **fields: Any) -> ModelBody:
     return parse(schema, json.dumps(fields).encode())
 
 
-@pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize(("schema", "body"), BODIES)
+@pytest.mark.parametrize(
+    ("schema", "body", "name"),
+    # A chat has this one, for some keys.
+    [(*each, name) for each in BODIES for name in REFUSED if (each[0], name) != (ChatBody, "chat_template")],
+)
 def test_a_constraint_is_never_ignored(schema: type[ModelBody], body: dict[str, Any], name: str) -> None:
     for value in (["x"], {"a": 1}, "x", 7):
         with pytest.raises(Unsupported, match=f"^{name} is not supported") as refused:
