@@ -1,1 +1,1 @@
-"""Changes of what a running platform serves."""
+"""Changes of a running platform."""

@@ -114,7 +114,7 @@ class ModelChanges:
         spec = self._platform.spec
         numbers = Roster.of(spec).numbers
         self._used = max([self._used, *(1 + number for found in numbers.values() for number in found)])
-        return [replace(model, worker_numbers=numbers[model.name]) for model in spec.models]
+        return [replace(model, worker_numbers=numbers.get(model.name, ())) for model in spec.models]
 
     def _next_numbers(self) -> tuple[int, ...]:
         first, self._used = self._used, self._used + self._platform.spec.replicas

@@ -158,3 +158,11 @@ def test_a_file_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("{")
     with pytest.raises(ConfigError, match="cannot read the file of served models"):
         with_loaded(PlatformSpec([DEMO]), ServedSources([DEMO]), ServedFile(tmp_path / FILE_NAME), are_chosen=False)
+
+
+async def test_a_model_that_has_no_worker_at_the_moment_keeps_having_none(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.platform.spec = replace(stage.platform.spec, models=[replace(DEMO, worker_numbers=())])
+    await stage.make(stage.served.loading("a", SOURCE))
+    assert stage.platform.workers == {"worker-0": "a"}
+    assert [model.name for model in stage.platform.spec.models] == ["demo", "a"]

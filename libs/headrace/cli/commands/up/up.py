@@ -23,12 +23,14 @@ from headrace.cli.commands.up.supervisor_log import SupervisorLog
 from headrace.cli.commands.up.view import View
 from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.output import console, warn
+from headrace.launch.worker_bounds import WorkerBounds
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.served.served_file import FILE_NAME, ServedFile
 from headrace.storage.private_files import keep_files_private
 from headrace.supervisor.changes.model_changes import ModelChanges
 from headrace.supervisor.changes.served_sources import ServedSources
 from headrace.supervisor.changes.start import with_loaded
+from headrace.supervisor.changes.unfailing import keep_doing
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.scaling.known_demand import KnownDemand
@@ -119,10 +121,10 @@ async def _run(
             starting.result()
         log.say("the platform is ready", http=platform.http_url)
         view.on_ready(platform)
-        following = [asyncio.create_task(follow(platform).watch())]
-        if (bounds := options.platform.worker_bounds) is not None:
-            demand = KnownDemand(platform.open_channels("scheduler"))
-            following.append(asyncio.create_task(WorkerScaling(platform, bounds, demand).watch()))
+        following = [asyncio.create_task(keep_doing(follow(platform).watch, "following what is served", log.say))]
+        if options.platform.worker_bounds is not None:
+            scaling = partial(_scale, platform, options.platform.worker_bounds)
+            following.append(asyncio.create_task(keep_doing(scaling, "scaling", log.say)))
         await stopping.wait()
         await cancel_and_wait(following)
     finally:
@@ -133,6 +135,10 @@ async def _run(
                 view.on_stopping()
         finally:
             await platform.stop()
+
+
+async def _scale(platform: Platform, bounds: WorkerBounds) -> None:
+    await WorkerScaling(platform, bounds, KnownDemand(platform.open_channels("scheduler"))).watch()
 
 
 def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
