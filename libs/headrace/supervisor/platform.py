@@ -174,10 +174,11 @@ class Platform:
         if self._site.nats is not None:
             self._add(next(planned for planned in self._planned if planned.name == NATS_NAME))
             await self._processes[NATS_NAME].wait_ready(deadline)
-            # Again, with the port that NATS picked: services connect there, and a restarted server listens there.
-            self._planned = self.plan()
-        for planned in self._planned:
-            self._add(planned)
+        # Again, with the port that NATS picked: services connect there, and a restarted server listens there.
+        planned = self.plan()
+        for each in planned:
+            self._add(each)
+        self._planned = planned
         await self._wait_ready(self._processes, deadline)
         await self._wait_until_answering(deadline)
 
@@ -290,7 +291,8 @@ class Platform:
         return False
 
     def _add(self, planned: ProcessSpec) -> None:
-        """Starts a process. One that runs already is only planned again: it is started so when it ends."""
+        """Starts a process. One that runs already is only planned again where its plan is new: it is started so when
+        it ends."""
         known = self._processes.get(planned.name)
         if known is not None and planned in self._planned:
             return

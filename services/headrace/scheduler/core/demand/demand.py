@@ -37,7 +37,7 @@ class Demand:
         """Needs by that load."""
         self.looked = -math.inf
         self._led = -math.inf
-        """Time at which the last word of the scheduler that leads the model."""
+        """Time of the last word of the scheduler that leads the model."""
         self._terms = terms
         self._arrivals = Arrivals()
         self._starts = StartTimes(terms.start_seconds)
