@@ -95,7 +95,7 @@ _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "tokenizer": ((), (), ()),
     "scheduler": (
         (subjects.SCHEDULER_HEARTBEAT,),
-        (subjects.WORKER_HEARTBEAT, subjects.WORKER_DEREGISTERED),
+        (subjects.WORKER_HEARTBEAT, subjects.WORKER_DEREGISTERED, subjects.SCHEDULER_HEARTBEAT),
         (LEASES, REGISTRY),
     ),
     "cache": ((), (subjects.BLOCKS_CHANGED, subjects.WORKER_DEREGISTERED), ()),
