@@ -36,7 +36,11 @@ class ServedSources:
 
 def _resolved(name: str, model: LoadedSource) -> ModelSource:
     template = [model.chat_template] if model.chat_template else []
-    return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [], chat_templates=template)[0]
+    try:
+        return resolve([f"{name}={model.source}"], [model.draft] if model.draft else [], chat_templates=template)[0]
+    except (OSError, ValueError) as error:
+        # Names that no file can have: too long, or with a zero byte.
+        raise ConfigError(f"the source {model.source[:80]!r} of {name} cannot be read: {error}"[:300]) from None
 
 
 def _adapters_of(model: str, adapters: Mapping[str, LoadedAdapter]) -> dict[str, Path]:
@@ -47,4 +51,6 @@ def _adapters_of(model: str, adapters: Mapping[str, LoadedAdapter]) -> dict[str,
                 found[name] = find_adapter(adapter.source)
             except ConfigError as error:
                 raise ConfigError(error.message, param=name) from None
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"the adapter {name} cannot be read: {error}"[:300], param=name) from None
     return found

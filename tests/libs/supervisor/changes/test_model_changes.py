@@ -166,3 +166,11 @@ async def test_a_model_that_has_no_worker_at_the_moment_keeps_having_none(tmp_pa
     await stage.make(stage.served.loading("a", SOURCE))
     assert stage.platform.workers == {"worker-0": "a"}
     assert [model.name for model in stage.platform.spec.models] == ["demo", "a"]
+
+
+@pytest.mark.parametrize("source", ["0" * 5000, "a\0b"])
+async def test_a_source_that_can_be_no_file_is_refused(tmp_path: Path, source: str) -> None:
+    stage = Stage(tmp_path)
+    found = await stage.make(stage.served.loading("a", LoadedSource(source=source)))
+    assert "a" in found.refused
+    assert stage.platform.workers == {"worker-0": "demo"}
