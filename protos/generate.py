@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent
 
 
 def include_paths() -> list[str]:
-    """Where protoc finds our protos and those of Google that they import."""
+    """Returns the flags by which protoc finds our protos, and Google's that they import."""
     well_known = importlib.resources.files("grpc_tools") / "_proto"
     google_rpc = Path(next(iter(google.rpc.__path__))).parents[1]
     return [f"--proto_path={path}" for path in (ROOT, well_known, google_rpc)]

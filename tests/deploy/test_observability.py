@@ -126,7 +126,7 @@ def test_metric_names_are_found_in_expressions() -> None:
 
 
 def test_every_metric_in_use_is_exported(root: Path, expressions: list[str], exported: set[str]) -> None:
-    """A panel or an alert on a name that nobody exports would be silent for ever. Exporters have names too."""
+    """A panel or an alert on a name without an exporter would stay silent. Exporters have names too."""
     others = {line for path in (root / FOLDER / "exporters").glob("*.txt") for line in path.read_text().splitlines()}
     assert len(expressions) > 90
     assert set().union(*map(metrics_in, expressions)) - exported - others == set()
@@ -180,7 +180,7 @@ def test_alerts_name_outcomes_that_exist(expressions: list[str]) -> None:
 
 
 def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
-    """Each has its own name, a severity and words for whoever is woken up."""
+    """Every alert has its own name, a severity, and a text for the person on call."""
     names = [rule["alert"] for rule in rules]
     assert len(names) == len(set(names)) >= 8
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Load script: keeps N streams open and checks every answer against the first answer to the same prompt.
+"""Load script: keeps N streams open and compares every answer with the first one to the same prompt.
 
     python streams.py FOLDER COUNT [TOKENS [RESUME_SECONDS]]
 

@@ -28,16 +28,17 @@ class KnownDemand:
     async def ask(self) -> Mapping[str, int]:
         """Returns the wanted workers of each model of which they are known: none where no scheduler answers."""
         answers = await asyncio.gather(*map(self._ask_one, self._channels))
-        self._note(any(answers))
-        known = sorted((fence, model, count) for answer in answers for model, (fence, count) in answer.items())
+        told = [answer for answer in answers if answer is not None]
+        self._note(bool(told))
+        known = sorted((fence, model, count) for answer in told for model, (fence, count) in answer.items())
         return {model: count for _, model, count in known}
 
-    async def _ask_one(self, channel: Channel) -> Mapping[str, tuple[int, int]]:
+    async def _ask_one(self, channel: Channel) -> Mapping[str, tuple[int, int]] | None:
         try:
             return await ask_demand(channel, ASK_SECONDS)
         except HeadraceError as error:
             _log.debug("a scheduler does not tell its demand", extra={"error": error.message})
-            return {}
+            return None
 
     def _note(self, is_answered: bool) -> None:
         """Logs once that the demand is unknown, and once that it is known again."""

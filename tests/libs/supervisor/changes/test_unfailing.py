@@ -1,4 +1,4 @@
-"""Work that fails is told, and begun again."""
+"""Work that fails is reported, and restarted."""
 
 import asyncio
 
@@ -21,8 +21,8 @@ async def test_work_that_fails_begins_again_and_every_failure_is_told(monkeypatc
     async with asyncio.timeout(10):
         await keep_doing(work, "following", told.append)
     assert told == [
-        "following failed, and begins again: KeyError('m')",
-        "following failed, and begins again: OSError('disk')",
+        "following failed, and is restarted: KeyError('m')",
+        "following failed, and is restarted: OSError('disk')",
     ]
 
 

@@ -1,4 +1,4 @@
-"""TLS at the REST bridge: it answers whoever trusts its certificate, and a bad one stops the start."""
+"""TLS at the REST bridge: it answers clients that trust its certificate, and a bad one stops the start."""
 
 import asyncio
 import ssl

@@ -1,5 +1,6 @@
 """Workers that a load needs, by each thing of which a worker has so much and no more."""
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,10 +77,11 @@ class PromptNeed:
         whose server is as fast as all of them. Where even one prompt takes longer, waits are not looked at."""
         steady = self.flow.token_rate / self.prefill_rate
         clearing = self.waiting_token_count / self.prefill_rate / self.clearing_seconds
-        count = max(1, math.ceil(steady / use + clearing)) if steady + clearing else 0
-        while count and count < MAX_COUNT and self._wait(count) > use * self.first_token_seconds:
-            count += 1
-        return min(count, MAX_COUNT)
+        if not steady + clearing:
+            return 0
+        enough = range(min(max(1, math.ceil(steady / use + clearing)), MAX_COUNT), MAX_COUNT)
+        longest = use * self.first_token_seconds
+        return enough.start + bisect.bisect_left(enough, True, key=lambda count: self._wait(count) <= longest)
 
     def _wait(self, count: int) -> float:
         """Predicts the 95th percentile of the seconds that a prompt waits for others."""

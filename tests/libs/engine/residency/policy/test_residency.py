@@ -249,7 +249,7 @@ def test_waits_are_predicted_from_what_moves_took() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives_keep_the_promises(seed: int) -> None:
-    """Budgets hold after every event, pinned models stay once they came, and nobody waits forever."""
+    """Budgets hold after every event, pinned models stay once they are loaded, and no request waits forever."""
     dice = random.Random(seed)
     made = [
         resident(str(number), dice.randint(1, 20), dice.randint(0, 10), can_sleep=dice.random() < 0.8)
