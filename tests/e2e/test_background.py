@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,9 @@ def test_an_interrupt_ends_the_start(state: list[str]) -> None:
 
 def test_a_start_in_a_log_has_a_line_for_each_service(state: list[str]) -> None:
     command = [sys.executable, "-m", "headrace.cli", "up", *QUICK, *state]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # Where the tests run under nohup, it would ignore the signal, as it should.
+    listens = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=listens)
     said = []
     try:
         assert process.stdout is not None
