@@ -23,6 +23,7 @@ LOOK_SECONDS = 0.1
 REPEAT_SECONDS = 10.0
 """Seconds after which a stream says again what has not changed."""
 MAX_STREAMS = 256
+MAX_DIGITS = 6
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -76,8 +77,9 @@ class KedaScaler(externalscaler_pb2_grpc.ExternalScalerServicer):
             message = f"the demand for {model!r} is not known: no worker of it was seen yet; models seen: {known}"
             await context.abort(grpc.StatusCode.UNAVAILABLE, message)
         others = scaled.scalerMetadata.get(OTHERS_KEY, "0")
-        if not others.isdecimal():
-            await _refuse(context, f"{OTHERS_KEY} of the trigger of {scaled.name!r} is {others!r}; it must be a count")
+        if not others.isdecimal() or len(others) > MAX_DIGITS:
+            message = f"{OTHERS_KEY} of the trigger of {scaled.name!r} is {others[:20]!r}; it must be a count"
+            await _refuse(context, message)
         return max(0, desk.demand.wanted - int(others))
 
 

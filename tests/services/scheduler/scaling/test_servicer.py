@@ -113,8 +113,9 @@ async def test_workers_that_are_not_scaled_are_taken_off(keda: Keda) -> None:
         metadata = {"model": "m", "otherWorkers": others}
         request = pb.ScaledObjectRef(name="workers", scalerMetadata=metadata)
         assert (await keda.stub.IsActive(request, timeout=TIMEOUT)).result is is_active
-    wrong = pb.ScaledObjectRef(name="workers", scalerMetadata={"model": "m", "otherWorkers": "-1"})
-    assert (await refusal(keda, wrong)).code() is grpc.StatusCode.INVALID_ARGUMENT
+    for others in ("-1", "two", "9" * 5000):
+        wrong = pb.ScaledObjectRef(name="workers", scalerMetadata={"model": "m", "otherWorkers": others})
+        assert (await refusal(keda, wrong)).code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_stream_tells_at_once_that_the_first_worker_is_wanted(keda: Keda) -> None:
