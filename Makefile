@@ -36,7 +36,7 @@ help:
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
-	@echo "make gen     regenerate libs/headrace/v1 from protos/"
+	@echo "make gen     regenerate libs/headrace/v1 from protos/, and the chart's NATS permissions"
 	@echo "make settings      write docs/guide/settings.md again, from what services say of their settings"
 	@echo "make wheels      wheels with the kernels in build/wheels, for this machine and 64-bit Arm"
 	@echo "make lock    regenerate the hashes of what Docker images install"
@@ -169,6 +169,8 @@ settings: .venv/.dev
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+	@$(BIN)/python -c "from pathlib import PurePath; from headrace.security.nats_conf import nats_conf; \
+		print(nats_conf(PurePath('/certificates')), end='')" > deploy/helm/headrace/files/nats-certificates.json
 
 # Files of checkpoints, adapters and packed weights, each kind damaged ten thousand times: a quarter of an hour.
 fuzz: .venv/.dev

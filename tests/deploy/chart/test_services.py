@@ -151,7 +151,7 @@ def test_ranks_of_several_nodes_meet_at_the_leader(chart: Chart, schemas: dict[s
 
 def test_nats_lets_in_the_roles_of_the_certificates(chart: Chart, root: Any) -> None:
     written = (root / "deploy/helm/headrace/files/nats-certificates.json").read_text()
-    assert written == nats_conf(PurePath("/certificates"))
+    assert written == nats_conf(PurePath("/certificates")), "run `make gen` and commit the result"
     rendered = chart.render(EVERYTHING)
     text = rendered.one("ConfigMap", "nats")["data"]["nats.conf"]
     assert "\\u" not in text, "NATS knows no such escapes"
