@@ -1,8 +1,7 @@
 """GGUF files as llama.cpp's converter would write them, with the names that the `gguf` package lists for it."""
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file
+from tests.libs.engine.gguf_experts import UNQUANTIZED, add_experts, merge_experts
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,
@@ -33,6 +33,11 @@ ARCHITECTURES = {
     "starcoder2": gguf.MODEL_ARCH.STARCODER2,
     "stablelm": gguf.MODEL_ARCH.STABLELM,
     "nemotron": gguf.MODEL_ARCH.NEMOTRON,
+    "qwen2_moe": gguf.MODEL_ARCH.QWEN2MOE,
+    "olmoe": gguf.MODEL_ARCH.OLMOE,
+    "glm4_moe": gguf.MODEL_ARCH.GLM4_MOE,
+    "dots1": gguf.MODEL_ARCH.DOTS1,
+    "ernie4_5_moe": gguf.MODEL_ARCH.ERNIE4_5_MOE,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2")
@@ -67,7 +72,7 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[config["model_type"]]])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
@@ -78,11 +83,7 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
         writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
-    if experts := config.get("num_experts") or config.get("num_local_experts"):
-        writer.add_expert_count(experts)
-        writer.add_expert_used_count(config["num_experts_per_tok"])
-    if config.get("moe_intermediate_size"):
-        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    add_experts(writer, config)
     if config.get("sliding_window") and config["model_type"] in WINDOWED:
         writer.add_sliding_window(config["sliding_window"])
     for key, add in (
@@ -133,9 +134,14 @@ def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: Sequence[tuple[str, int]
 
 
 def convert(
-    folder: Path, path: Path, kind: Kind = Kind.F32, vocabulary: Sequence[tuple[str, int]] = (), end: int = 0
+    folder: Path,
+    path: Path,
+    kind: Kind | Callable[[str], Kind] = Kind.F32,
+    vocabulary: Sequence[tuple[str, int]] = (),
+    end: int = 0,
 ) -> Path:
-    """Converts a Hugging Face folder. Vectors and routers stay in fp32. Without a vocabulary the file has none."""
+    """Converts a Hugging Face folder. Vectors and routers stay in fp32; others have `kind`, or what it makes of a name
+    in the file. Without a vocabulary the file has none."""
     config = json.loads((folder / "config.json").read_text())
     writer = open_writer(path, config)
     if vocabulary:
@@ -145,30 +151,25 @@ def convert(
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert target is not None, name
         values = convert_values(name, values, config)
-        if values.ndim == 1 or "ffn_gate_inp" in target or kind == Kind.F32:
+        own_kind = kind(target) if callable(kind) else kind
+        if values.ndim == 1 or any(part in target for part in UNQUANTIZED) or own_kind == Kind.F32:
             writer.add_tensor(target, values)
         else:
-            writer.add_tensor(target, gguf.quantize(values, kind), raw_dtype=kind)
+            writer.add_tensor(target, encode(values, own_kind, seed=len(writer.tensors[-1])), raw_dtype=own_kind)
     close_writer(writer)
     return path
 
 
+def encode(values: np.ndarray, kind: Kind, seed: int) -> np.ndarray:
+    """Blocks of a tensor. Random ones of K-quants, to which the package cannot quantize."""
+    if not kind.name.endswith("_K"):
+        return gguf.quantize(values, kind)
+    rows, columns = values.size // values.shape[-1], values.shape[-1]
+    return random_blocks(kind, rows, columns, seed, size=2e-3).reshape(*values.shape[:-1], -1)
+
+
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
     return {name: tensor.float().numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
-
-
-def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A projection of all experts becomes one tensor [experts, out, in]."""
-    merged: dict[str, Any] = {}
-    for name, values in tensors.items():
-        if found := re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name):
-            merged.setdefault(found[1] + found[3], {})[int(found[2])] = values
-        else:
-            merged[name] = values
-    return {
-        name: np.stack([found[index] for index in range(len(found))]) if isinstance(found, dict) else found
-        for name, found in merged.items()
-    }
 
 
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:

@@ -57,6 +57,8 @@ class GgufArchitecture:
     """Whether the two halves of each query and key head have interleaved rows."""
     biased_modules: Mapping[str, str] = field(default_factory=dict)
     """Keys of config.json, each with the module of a layer whose bias, if the file has one, makes it true."""
+    optional_modules: Mapping[str, str] = field(default_factory=dict)
+    """Keys of config.json, each with the module of a layer that makes it true if the file has it."""
     describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
     """Returns additional keys of config.json."""
 

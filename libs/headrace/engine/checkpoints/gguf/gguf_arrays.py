@@ -79,9 +79,11 @@ class GgufArrays:
             "eos_token_id": metadata.eos_token_ids,
             "dtype": "float32",
         }
-        config |= {
-            key: f"blk.0.{name}.bias" in self._tensors for key, name in self._architecture.biased_modules.items()
-        }
+        for kind, modules in (
+            ("bias", self._architecture.biased_modules),
+            ("weight", self._architecture.optional_modules),
+        ):
+            config |= {key: f"blk.0.{name}.{kind}" in self._tensors for key, name in modules.items()}
         if metadata.has("attention.key_length"):
             config["head_dim"] = metadata.integer("attention.key_length")
         if (scaling := self._rope_scaling()) is not None:
@@ -138,7 +140,8 @@ class GgufArrays:
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name})")
         found = self._shape(gguf_name)
-        if (found if expert is None else found[1:]) != shape or (expert is not None and expert >= found[0]):
+        fits = _is_like(found, shape) if expert is None else found[1:] == shape and expert < found[0]
+        if not fits:
             wanted = shape if expert is None else ("experts", *shape)
             raise InvalidCheckpoint(
                 f"{self._path}: tensor {gguf_name} has shape {found}, but its metadata imply {wanted}"
@@ -187,7 +190,8 @@ class GgufArrays:
         if not module.startswith("model.layers."):
             return name, None
         index, _, part = module.removeprefix("model.layers.").partition(".")
-        return f"blk.{index}.{self._architecture.layer_names.get(part, part)}.{kind}", None
+        names = self._architecture.layer_names
+        return f"blk.{index}.{names.get(f'{part}.{kind}') or f'{names.get(part, part)}.{kind}'}", None
 
     def _in_order(self, gguf_name: str, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Reorders the rows of queries and keys, so that the first half of each head comes before the second."""
@@ -245,6 +249,11 @@ class GgufArrays:
         if self._metadata.has("rope.scaling.attn_factor"):
             scaling["attention_factor"] = self._metadata.number("rope.scaling.attn_factor")
         return scaling
+
+
+def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether a shape is the wanted one. Converters may leave out a first dimension of 1."""
+    return found == wanted or (1, *found) == wanted
 
 
 def _mapped(path: Path) -> MappedFile:

@@ -30,6 +30,10 @@ class GgufMetadata:
     def text(self, key: str, default: str) -> str:
         return str(self.get(f"{self.architecture}.{key}", default))
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Reads a truth value of the architecture, with keys as in `integer`."""
+        return bool(self.get(f"{self.architecture}.{key}", default))
+
     def integer(self, key: str, default: int | None = None) -> int:
         """Reads an integer of the architecture: llama.block_count for block_count."""
         return int(self.number(key, default))

@@ -1,11 +1,12 @@
 """GGUF's architectures that Headrace reads, by their names in files."""
 
+from headrace.engine.checkpoints.gguf.expert_architectures import EXPERT_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
 from headrace.engine.checkpoints.gguf.later_architectures import LATER_ARCHITECTURES
 from headrace.errors.tree import Unsupported
 
-KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES
+KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:

@@ -21,7 +21,7 @@ def _granite(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
-def _partial(metadata: GgufMetadata) -> Mapping[str, Any]:
+def partial_rotation(metadata: GgufMetadata) -> Mapping[str, Any]:
     """Returns the share of a head that rotates."""
     usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
     head_size = metadata.integer("attention.key_length", usual_size)
@@ -53,15 +53,15 @@ def _starcoder2(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 def _stablelm(metadata: GgufMetadata) -> Mapping[str, Any]:
     return {
-        **_partial(metadata),
-        "use_parallel_residual": bool(metadata.get(f"{metadata.architecture}.use_parallel_residual", False)),
+        **partial_rotation(metadata),
+        "use_parallel_residual": metadata.flag("use_parallel_residual", default=False),
     }
 
 
 LATER_ARCHITECTURES = {
     "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
     "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=_granite),
-    "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=_partial, biased_modules=_QUERY_BIAS),
+    "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=partial_rotation, biased_modules=_QUERY_BIAS),
     "seed_oss": GgufArchitecture(
         "SeedOssForCausalLM",
         {**LAYER_NAMES, "post_attention_layernorm": "post_attention_norm"},
@@ -79,7 +79,7 @@ LATER_ARCHITECTURES = {
     "nemotron": GgufArchitecture(
         "NemotronForCausalLM",
         norm_offset=1.0,
-        describe=_partial,
+        describe=partial_rotation,
         biased_modules={**_QUERY_BIAS, "mlp_bias": "ffn_down"},
     ),
 }

@@ -1,0 +1,110 @@
+"""GGUF files of the families with experts compute what their folders do, in plain numbers and in blocks."""
+
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+from tests.libs.engine.gguf_files import convert
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.tiny_models import make_family, make_prompts
+
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import UNROUNDED
+from headrace.engine.cpu.weights.packed_reader import read_packed_weights
+from headrace.errors import Unsupported
+from headrace.evaluation.sequence_model import SequenceModel
+from headrace.evaluation.served_model import ServedModel
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "qwen2_moe": {},
+    "olmoe": {},
+    "glm4_moe": {"num_nextn_predict_layers": 1},
+    "glm4_moe_groups": {},
+    "dots1": {},
+    "ernie4_5_moe": {},
+}
+"""Settings by family. Those that files do not carry are put to what all released models have."""
+FUSED = [family for family in FAMILIES if family != "olmoe"]
+SIZES = {"hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 64}
+"""Multiples of a block of 32 inputs."""
+OTHERS = r"ffn_down_exps|ffn_up_shexp|blk.1.ffn_gate_exps"
+(SEQUENCE,) = make_prompts((60,))
+
+
+def served(model: Path, precision: str = "auto", *, exact: bool = False) -> torch.Tensor:
+    return ServedModel.load(model, len(SEQUENCE), precision, exact=exact).logits(SEQUENCE)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file_of_plain_numbers_has_the_bits_of_its_folder(tmp_path: Path, family: str) -> None:
+    oracle = make_family(tmp_path / "folder", family, **FAMILIES[family])
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    found = served(path)
+    assert torch.equal(found, served(tmp_path / "folder"))
+    with torch.inference_mode():
+        expected = oracle(torch.tensor([SEQUENCE])).logits[0, :-1]
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    through_torch = SequenceModel.load(path, len(SEQUENCE), "float32").logits(SEQUENCE)
+    torch.testing.assert_close(through_torch, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
+    make_family(tmp_path / "folder", family, **SIZES)
+    expected = served(tmp_path / "folder")
+    found = served(convert(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0), exact=True)
+    assert 0 < (found - expected).norm() < 0.2 * expected.norm()
+
+
+@needs_kernels
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_K], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("family", FUSED)
+def test_blocks_of_experts_are_multiplied_as_they_are(tmp_path: Path, family: str, kind: Kind) -> None:
+    """Other kinds of some projections, as llama.cpp mixes them, come in products of their own."""
+    make_family(tmp_path / "folder", family, **dict.fromkeys(SIZES, 256), initializer_range=0.05)
+    path = convert(
+        tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.Q6_K if re.search(OTHERS, name) else kind
+    )
+    weights = read_packed_weights(path, read_model_config(path), UNROUNDED, exact=False, keeps_blocks=True)
+    assert weights.block_kinds == sorted({kind.name, "Q6_K"})
+    dequantized = served(path, "float32")
+    assert dequantized.std() > 0.01
+    assert torch.equal(served(path, exact=True), dequantized)
+    errors = (served(path) - dequantized).norm(dim=1) / dequantized.norm(dim=1)
+    # A token whose inputs were rounded may choose another expert, which gives it other logits.
+    assert 0 < errors.median() < 0.05
+
+
+def test_scores_that_the_family_does_not_have_are_refused(tmp_path: Path) -> None:
+    make_family(tmp_path / "folder", "dots1")
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    key, kind = b"dots1.expert_gating_func", struct.pack("<I", 4)
+    content = path.read_bytes()
+    assert content.count(key + kind + struct.pack("<I", 2)) == 1
+    path.write_bytes(content.replace(key + kind + struct.pack("<I", 2), key + kind + struct.pack("<I", 1)))
+    with pytest.raises(Unsupported, match="expert_gating_func 1 is not supported in dots1"):
+        read_model_config(path)
+
+
+def test_sizes_that_older_files_leave_out_are_those_of_a_dense_block(tmp_path: Path) -> None:
+    sizes = {"intermediate_size": 90, "moe_intermediate_size": 30, "shared_expert_intermediate_size": 90}
+    make_family(tmp_path / "folder", "qwen2_moe", **sizes)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    expected, content = read_model_config(path), path.read_bytes()
+    for key in (b"expert_feed_forward_length", b"expert_shared_feed_forward_length"):
+        assert content.count(key) == 1
+        content = content.replace(key, key.replace(b"length", b"lenght"))
+    path.write_bytes(content)
+    assert read_model_config(path) == expected
+
+
+def test_layers_that_predict_further_tokens_are_left_out(tmp_path: Path) -> None:
+    make_family(tmp_path / "folder", "glm4_moe", num_nextn_predict_layers=2)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    assert gguf.GGUFReader(path).fields["glm4moe.block_count"].contents() == 5
+    assert read_model_config(path).layer_count == 3
