@@ -22,6 +22,8 @@ def add_experts(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     for names, add in _metadata(writer).items():
         if (value := first_of(config, *names)) is not None:
             add(value)
+    if config["model_type"] == "minimax_m2":
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
     if config["model_type"] in SIGMOIDS:
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
@@ -35,7 +37,7 @@ def _metadata(writer: gguf.GGUFWriter) -> dict[tuple[str, ...], Callable[[Any], 
     """Methods by the keys of config.json whose values they write."""
     return {
         ("moe_intermediate_size",): writer.add_expert_feed_forward_length,
-        ("shared_expert_intermediate_size",): writer.add_expert_shared_feed_forward_length,
+        ("shared_expert_intermediate_size", "shared_intermediate_size"): writer.add_expert_shared_feed_forward_length,
         ("n_shared_experts", "moe_num_shared_experts"): writer.add_expert_shared_count,
         ("first_k_dense_replace", "moe_layer_start_index"): writer.add_leading_dense_block_count,
         ("moe_layer_interval",): writer.add_interleave_moe_layer_step,
@@ -50,7 +52,7 @@ def _metadata(writer: gguf.GGUFWriter) -> dict[tuple[str, ...], Callable[[Any], 
 def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A projection of all experts becomes one tensor [experts, out, in], and a matrix of one row a vector."""
     merged: dict[str, Any] = {}
-    for name, values in tensors.items():
+    for name, values in split_gates(tensors).items():
         if found := re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name):
             merged.setdefault(found[1] + found[3], {})[int(found[2])] = values
         else:
@@ -59,3 +61,16 @@ def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         name: np.stack([found[index] for index in range(len(found))]) if isinstance(found, dict) else found
         for name, found in merged.items()
     }
+
+
+def split_gates(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Gates and the other inputs of Granite's experts become tensors of their own."""
+    split: dict[str, np.ndarray] = {}
+    for name, values in tensors.items():
+        if found := re.fullmatch(r"model\.layers\.(\d+)\.(block_sparse_moe|shared_mlp)\.input_linear\.weight", name):
+            kind = "shexp" if found[2] == "shared_mlp" else "exps"
+            for part, half in zip(("gate", "up"), np.split(values, 2, axis=-2), strict=True):
+                split[f"blk.{found[1]}.ffn_{part}_{kind}.weight"] = half
+        else:
+            split[name] = values
+    return split

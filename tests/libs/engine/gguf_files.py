@@ -38,10 +38,13 @@ ARCHITECTURES = {
     "glm4_moe": gguf.MODEL_ARCH.GLM4_MOE,
     "dots1": gguf.MODEL_ARCH.DOTS1,
     "ernie4_5_moe": gguf.MODEL_ARCH.ERNIE4_5_MOE,
+    "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE,
+    "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
+    "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2")
-PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE)
+PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE, gguf.MODEL_ARCH.GRANITE_MOE)
 """Architectures whose converter interleaves the halves of heads."""
 FP16_OFFSETS = {
     Kind.Q4_0: (0,),

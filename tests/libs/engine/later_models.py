@@ -148,6 +148,23 @@ FUSED: dict[str, dict[str, Any]] = {
         "moe_num_shared_experts": 2,
         "tie_word_embeddings": False,
     },
+    "granite_moe": {
+        **FACTORS,
+        "model_type": "granitemoe",
+        "intermediate_size": 40,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+    },
+    "granite_moe_shared": {
+        **FACTORS,
+        "model_type": "granitemoeshared",
+        "intermediate_size": 40,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+        "shared_intermediate_size": 48,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    },
     "phi4_mini": {
         "model_type": "phi3",
         "num_attention_heads": 4,
@@ -165,6 +182,15 @@ FUSED: dict[str, dict[str, Any]] = {
 
 COMPOSED: dict[str, dict[str, Any]] = {
     "olmoe": {"model_type": "olmoe", "num_experts": 6, "num_experts_per_tok": 2, "tie_word_embeddings": False},
+    "minimax_m2": {
+        "model_type": "minimax_m2",
+        "intermediate_size": 40,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "head_dim": 32,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        "tie_word_embeddings": False,
+    },
     "olmo2": {"model_type": "olmo2", "tie_word_embeddings": False},
     "olmo2_grouped": {"model_type": "olmo2", "attention_bias": True, "num_key_value_heads": 1},
     "olmo3": {

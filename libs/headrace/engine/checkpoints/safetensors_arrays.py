@@ -5,8 +5,9 @@ fp32 number, which is the same number.
 """
 
 import json
+import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
 from headrace.engine.checkpoints.formats.formats import read_quantized
+from headrace.engine.checkpoints.layout.stored_names import Piece
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import Storage
@@ -56,6 +58,34 @@ class _Place:
         """Views the tensor as numbers of a type. They may not be aligned."""
         return self.file.bytes[self.begin : self.end].view(dtype).reshape(self.shape)
 
+    def part(self, number: int, shape: tuple[int, int]) -> "_Place":
+        """Returns the place of one matrix of the tensor, of those that follow each other."""
+        size = shape[0] * shape[1] * (self.end - self.begin) // math.prod(self.shape)
+        begin = self.begin + number * size
+        return replace(self, shape=shape, begin=begin, end=begin + size)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Reads the tensor `name` that lies here: see TensorSource."""
+        if self.dtype not in _DTYPES:
+            raise InvalidCheckpoint(f"{self.path}: tensor {name} holds {self.dtype}, which is not read")
+        stored = np.require(self.numbers(_DTYPES[self.dtype]), requirements="A")
+        if self.dtype == "BF16":
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return stored.astype(np.float32) if self.dtype == "F16" else stored
+
+    def floats(self, name: str) -> Floats:
+        """Reads the tensor `name` that lies here as fp32."""
+        if self.dtype not in _FLOATS:
+            raise InvalidCheckpoint(f"{self.path}: tensor {name} holds {self.dtype}, not floating-point numbers")
+        return self.array(name).astype(np.float32, copy=False)
+
+    def stored(self, name: str) -> tuple[Numbers, Storage]:
+        """Reads the tensor `name` that lies here in its own type, if kernels read that."""
+        if self.dtype not in _STORED:
+            return self.floats(name), Storage.F32
+        dtype, storage = _STORED[self.dtype]
+        return np.require(self.numbers(dtype), requirements=["A", "C"]), storage
+
 
 class SafetensorsArrays:
     """The tensors of a checkpoint: one file, or shards with an index."""
@@ -78,18 +108,23 @@ class SafetensorsArrays:
             raise InvalidCheckpoint(
                 f"{place.path}: tensor {name} has shape {place.shape}, but config.json implies {shape}"
             )
-        if place.dtype not in _FLOATS:
-            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, not floating-point numbers")
-        return self.array(name).astype(np.float32, copy=False)
+        return place.floats(name)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
         """Reads one tensor: bfloat16 (as int16) and fp16 as the file has them, without a copy, and others as fp32.
         Raises InvalidCheckpoint if it is missing or misshapen."""
         place = self._find(name)
-        if place.shape != shape or place.dtype not in _STORED:
-            return self.values(name, shape), Storage.F32
-        dtype, storage = _STORED[place.dtype]
-        return np.require(place.numbers(dtype), requirements=["A", "C"]), storage
+        return place.stored(name) if place.shape == shape else (self.values(name, shape), Storage.F32)
+
+    def piece(self, piece: Piece, shape: tuple[int, int]) -> tuple[Numbers, Storage]:
+        """Reads a matrix within a tensor, see `stored`."""
+        place = self._find(piece.tensor)
+        if not piece.fits(place.shape, shape):
+            raise InvalidCheckpoint(
+                f"{place.path}: tensor {piece.tensor} has shape {place.shape}, but config.json implies "
+                f"{piece.count} x {shape} for each of its matrices, of which {piece.number // piece.count} is read"
+            )
+        return place.part(piece.number, shape).stored(piece.tensor)
 
     def forget(self) -> None:
         """Gives back the memory of the files' pages. Arrays that lie in them stay valid: they are read again."""
@@ -102,13 +137,7 @@ class SafetensorsArrays:
 
     def array(self, name: str) -> NDArray[Any]:
         """Reads one tensor for the readers of formats, see TensorSource."""
-        place = self._find(name)
-        if place.dtype not in _DTYPES:
-            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
-        stored = np.require(place.numbers(_DTYPES[place.dtype]), requirements="A")
-        if place.dtype == "BF16":
-            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-        return stored.astype(np.float32) if place.dtype == "F16" else stored
+        return self._find(name).array(name)
 
     def _find(self, name: str) -> _Place:
         if name not in self._places:

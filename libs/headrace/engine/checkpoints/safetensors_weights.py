@@ -14,6 +14,7 @@ from headrace.engine.checkpoints.files.safetensors_files import check_index, lis
 from headrace.engine.checkpoints.formats.cut_tensors import Runs
 from headrace.engine.checkpoints.formats.formats import read_input_order, read_part, read_quantized, scheme_of
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut
+from headrace.engine.checkpoints.layout.stored_names import Piece
 from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
 from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
@@ -75,6 +76,25 @@ class Weights:
         if not numbers.is_floating_point():
             return None
         return place_rounded(name, numbers.to(dtype), self._round_to_bits, dtype, device)
+
+    def piece(self, piece: Piece, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Reads a matrix within a tensor, and no more of it. Raises InvalidCheckpoint, see `read`."""
+        found, (out_size, in_size) = self.shape(piece.tensor), shape
+        if not piece.fits(found, shape):
+            raise InvalidCheckpoint(
+                f"{self._find(piece.tensor)[0]}: tensor {piece.tensor} has shape {found}, but config.json implies "
+                f"{piece.count} x {shape} for each of its matrices, of which {piece.number // piece.count} is read"
+            )
+        expert, index = divmod(piece.number, piece.count)
+        runs = (range(index * out_size, (index + 1) * out_size),), (range(in_size),)
+        numbers = self.raw_part(piece.tensor, runs if len(found) == 2 else ((range(expert, expert + 1),), *runs))
+        if not numbers.is_floating_point():
+            raise InvalidCheckpoint(f"tensor {piece.tensor} holds {numbers.dtype}, not floating-point numbers")
+        return numbers.reshape(shape).to(device=device, dtype=dtype)
+
+    def rounded(self, name: str, numbers: Tensor, dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns plain numbers of module `name` as `matrix` does."""
+        return place_rounded(name, numbers, self._round_to_bits, dtype, device)
 
     def is_in_order(self, name: str, in_size: int) -> bool:
         """Whether the groups of module `name` are of consecutive inputs. Reads no weight. Raises InvalidCheckpoint."""

@@ -42,7 +42,17 @@ FORMATS = (
     "fp8",
     "nvfp4-pack-quantized",
 )
-FAMILIES = ["glm4", "smollm3", "qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
+FAMILIES = [
+    "granite_moe",
+    "glm4",
+    "smollm3",
+    "qwen2_distilled",
+    "qwen3_untied_bias",
+    "gemma2",
+    "mixtral",
+    "qwen3_moe",
+    "phi3",
+]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.gguf.gguf_architecture import LAYER_NAMES, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
-from headrace.engine.checkpoints.gguf.later_architectures import partial_rotation
+from headrace.engine.checkpoints.gguf.later_architectures import granite_factors, partial_rotation
 from headrace.errors.tree import Unsupported
 
 SIGMOID = 2
@@ -93,6 +93,25 @@ def _ernie4_5_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _granite_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        **granite_factors(metadata),
+        "num_local_experts": metadata.integer("expert_count"),
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "shared_intermediate_size": metadata.integer("expert_shared_feed_forward_length", 0),
+    }
+
+
+def _minimax_m2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    _check_sigmoid(metadata)
+    return {
+        **partial_rotation(metadata),
+        "num_local_experts": metadata.integer("expert_count"),
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "intermediate_size": metadata.integer("expert_feed_forward_length"),
+    }
+
+
 _DEEPSEEK_NAMES = {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
 EXPERT_ARCHITECTURES = {
     "qwen2moe": GgufArchitecture(
@@ -115,6 +134,16 @@ EXPERT_ARCHITECTURES = {
         {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.moe_statics")},
         biased_modules={"use_bias": "attn_q"},
         describe=_ernie4_5_moe,
+    ),
+    "granitemoe": GgufArchitecture(
+        "GraniteMoeSharedForCausalLM",
+        {**LAYER_NAMES, **_shared_names("block_sparse_moe.shared_mlp")},
+        interleaves_heads=True,
+        biased_modules={"attention_bias": "attn_q"},
+        describe=_granite_moe,
+    ),
+    "minimax-m2": GgufArchitecture(
+        "MiniMaxM2ForCausalLM", {**LAYER_NAMES, **_with_bias("block_sparse_moe")}, describe=_minimax_m2
     ),
 }
 """Architectures by their GGUF names."""

@@ -11,7 +11,12 @@ _SANDWICH_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
 _QUERY_BIAS = {"attention_bias": "attn_q"}
 
 
-def _granite(metadata: GgufMetadata) -> Mapping[str, Any]:
+def granite_factors(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Returns the factors of Granite 3 and 4. Raises Unsupported for models that do not rotate."""
+    if not metadata.flag("rope.scaling.finetuned", default=True):
+        raise Unsupported(
+            f"{metadata.path}: Granite without rotation is not supported as GGUF: serve its folder of safetensors"
+        )
     usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
     return {
         "embedding_multiplier": metadata.number("embedding_scale", 1.0),
@@ -60,7 +65,7 @@ def _stablelm(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 LATER_ARCHITECTURES = {
     "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
-    "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=_granite),
+    "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=granite_factors),
     "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=partial_rotation, biased_modules=_QUERY_BIAS),
     "seed_oss": GgufArchitecture(
         "SeedOssForCausalLM",

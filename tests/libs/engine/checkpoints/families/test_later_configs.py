@@ -30,6 +30,21 @@ def test_granite_divides_by_its_residual_multiplier(tmp_path: Path) -> None:
     assert config.rms_norm_epsilon == pytest.approx(16e-5)
 
 
+def test_granite_with_experts_has_the_factors_of_granite(tmp_path: Path) -> None:
+    factors = {"embedding_multiplier": 12.0, "residual_multiplier": 0.25, "attention_multiplier": 0.015625}
+    config = read(tmp_path, "GraniteMoeForCausalLM", **factors, num_local_experts=32, num_experts_per_tok=8)
+    assert (config.embedding_scale, config.attention_scale, config.experts is not None) == (48.0, 0.015625, True)
+    shared = read(tmp_path, "GraniteMoeSharedForCausalLM", shared_intermediate_size=1024).experts
+    assert shared is not None
+    assert shared.experts[-2:] == [("experts.7", 128), ("shared_mlp", 1024)]
+
+
+def test_minimax_m2_turns_as_much_as_it_says(tmp_path: Path) -> None:
+    settings = {"head_dim": 128, "rotary_dim": 64, "num_local_experts": 256, "num_experts_per_tok": 8}
+    config = read(tmp_path, "MiniMaxM2ForCausalLM", **settings, rope_theta=5_000_000)
+    assert (config.rotary_size, config.head_size, config.rope_theta) == (64, 128, 5e6)
+
+
 def test_glm4_turns_half_of_a_head(tmp_path: Path) -> None:
     config = read(tmp_path, "Glm4ForCausalLM", head_dim=128)
     assert (config.rotary_size, config.qkv_bias, config.output_bias, config.post_norms) == (64, True, False, True)
@@ -76,6 +91,7 @@ def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> No
     [
         ("GraniteMoeHybridForCausalLM", {"num_local_experts": 8}, "experts"),
         ("GraniteMoeHybridForCausalLM", {"num_local_experts": 0, "layer_types": ["mamba"] * 8}, "'mamba'"),
+        ("MiniMaxM2ForCausalLM", {"scoring_func": "softmax"}, "scoring_func 'softmax'"),
         ("CohereForCausalLM", {"use_qk_norm": True}, "use_qk_norm"),
         ("StableLmForCausalLM", {"qk_layernorm": True}, "qk_layernorm"),
         ("Exaone4ForCausalLM", {"sliding_window_pattern": "LLLG"}, "'LLLG'"),

@@ -53,7 +53,7 @@ def test_as_on_a_gpu_gives_the_same(name: str, each_kernel: str, tmp_path: Path)
     check_against_transformers(load(tmp_path), oracle, PROMPTS)
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@pytest.mark.parametrize("name", [*COMPOSED, "granite_moe_shared"])
 def test_batches_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
     make_family(tmp_path, name)
@@ -68,7 +68,9 @@ def test_batches_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
 
 
 @needs_kernels
-@pytest.mark.parametrize("name", ["granite_hybrid", "glm4", "ernie4_5_biased", "smollm3", "gemma3_multimodal"])
+@pytest.mark.parametrize(
+    "name", ["granite_hybrid", "glm4", "ernie4_5_biased", "smollm3", "gemma3_multimodal", "granite_moe_shared"]
+)
 @pytest.mark.parametrize("precision", ["int4", "int8"])
 def test_codes_multiplied_exactly_give_what_torch_gives(precision: str, name: str, tmp_path: Path) -> None:
     make_family(tmp_path, name, **({} if name == "gemma3_multimodal" else {"intermediate_size": 96}))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.gguf_files import convert
+from tests.libs.engine.later_models import LATER_FAMILIES
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
@@ -27,13 +28,27 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "glm4_moe_groups": {},
     "dots1": {},
     "ernie4_5_moe": {},
+    "granite_moe": {},
+    "granite_moe_shared": {},
+    "minimax_m2": {},
 }
 """Settings by family. Those that files do not carry are put to what all released models have."""
-FUSED = [family for family in FAMILIES if family != "olmoe"]
-SIZES = {"hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 64}
+FUSED = [family for family in FAMILIES if family not in ("olmoe", "minimax_m2")]
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 64,
+    "shared_intermediate_size": 64,
+}
 """Multiples of a block of 32 inputs."""
 OTHERS = r"ffn_down_exps|ffn_up_shexp|blk.1.ffn_gate_exps"
 (SEQUENCE,) = make_prompts((60,))
+
+
+def sizes_of(family: str) -> dict[str, int]:
+    usual = ("hidden_size", "intermediate_size")
+    return {key: size for key, size in SIZES.items() if key in usual or key in LATER_FAMILIES[family]}
 
 
 def served(model: Path, precision: str = "auto", *, exact: bool = False) -> torch.Tensor:
@@ -55,7 +70,7 @@ def test_a_file_of_plain_numbers_has_the_bits_of_its_folder(tmp_path: Path, fami
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
-    make_family(tmp_path / "folder", family, **SIZES)
+    make_family(tmp_path / "folder", family, **sizes_of(family))
     expected = served(tmp_path / "folder")
     found = served(convert(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0), exact=True)
     assert 0 < (found - expected).norm() < 0.2 * expected.norm()
@@ -66,7 +81,7 @@ def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
 @pytest.mark.parametrize("family", FUSED)
 def test_blocks_of_experts_are_multiplied_as_they_are(tmp_path: Path, family: str, kind: Kind) -> None:
     """Other kinds of some projections, as llama.cpp mixes them, come in products of their own."""
-    make_family(tmp_path / "folder", family, **dict.fromkeys(SIZES, 256), initializer_range=0.05)
+    make_family(tmp_path / "folder", family, **dict.fromkeys(sizes_of(family), 256), initializer_range=0.05)
     path = convert(
         tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.Q6_K if re.search(OTHERS, name) else kind
     )

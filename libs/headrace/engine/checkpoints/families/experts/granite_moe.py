@@ -1,0 +1,44 @@
+"""Granite 3 with experts (IBM, 2024), and Granite 4's with a shared one: the factors of Granite 3, and experts whose
+matrices checkpoints stack into one tensor for each layer."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ModulePart
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting, SharedExpert
+from headrace.engine.checkpoints.families.decoders.decoder_family import Family
+from headrace.engine.checkpoints.families.experts.shared_blocks import PROJECTIONS
+from headrace.engine.checkpoints.families.fused.granite import GRANITE_DEFAULTS, adapt_granite
+
+MODULE, SHARED = "block_sparse_moe", "shared_mlp"
+NAMES = (
+    (f"{MODULE}.gate", f"{MODULE}.router.layer"),
+    (f"{MODULE}.{SHARED}.down_proj", f"{SHARED}.output_linear"),
+)
+GATED = ("gate_proj", "up_proj")
+PARTS = (
+    *(ModulePart(f"{MODULE}.experts.{name}", f"{MODULE}.input_linear", at, 2) for at, name in enumerate(GATED)),
+    ModulePart(f"{MODULE}.experts.down_proj", f"{MODULE}.output_linear"),
+    *(ModulePart(f"{MODULE}.{SHARED}.{name}", f"{SHARED}.input_linear", at, 2) for at, name in enumerate(GATED)),
+)
+
+
+def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    """Reads the softmax over the chosen experts as that over all of them, scaled to a sum of one: both are the same."""
+    shared_size = int(raw.get("shared_intermediate_size") or 0)
+    experts = ExpertConfig(
+        count=int(raw["num_local_experts"]),
+        routing=ExpertRouting(int(raw["num_experts_per_tok"]), normalizes_weights=True),
+        intermediate_size=config.intermediate_size,
+        dense_layers=frozenset(),
+        module=MODULE,
+        projections=PROJECTIONS,
+        shared=SharedExpert(SHARED, shared_size) if shared_size else None,
+    )
+    return replace(adapt_granite(config, raw), mlp_bias=False, module_names=NAMES, module_parts=PARTS, experts=experts)
+
+
+_DEFAULTS = {**GRANITE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2}
+GRANITE_MOE = Family("GraniteMoeForCausalLM", _adapt, _DEFAULTS)
+GRANITE_MOE_SHARED = Family("GraniteMoeSharedForCausalLM", _adapt, _DEFAULTS)
