@@ -56,7 +56,9 @@ def random_blocks(kind: Kind, rows: int, columns: int, seed: int, size: float = 
     values, bytes_per_block = gguf.GGML_QUANT_SIZES[kind]
     generator = np.random.default_rng(seed)
     blocks = generator.integers(0, 256, (rows * columns // values, bytes_per_block), dtype=np.uint8)
-    for offset in FP16_OFFSETS[kind]:
+    if kind is Kind.MXFP4:
+        blocks[:, 0] = generator.integers(116, 121, len(blocks), dtype=np.uint8)
+    for offset in FP16_OFFSETS.get(kind, ()):
         scales = generator.uniform(size / 10, size, (len(blocks), 1)).astype(np.float16)
         blocks[:, offset : offset + 2] = scales.view(np.uint8)
     return blocks.reshape(rows, -1)

@@ -148,6 +148,15 @@ FUSED: dict[str, dict[str, Any]] = {
         "moe_num_shared_experts": 2,
         "tie_word_embeddings": False,
     },
+    "gpt_oss": {
+        "model_type": "gpt_oss",
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {**YARN, "truncate": False},
+        "experts_implementation": "eager",
+    },
     "phi4_mini": {
         "model_type": "phi3",
         "num_attention_heads": 4,

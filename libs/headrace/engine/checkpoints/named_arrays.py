@@ -2,6 +2,7 @@
 
 from headrace.engine.checkpoints.layout.stored_names import StoredNames
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
+from headrace.engine.checkpoints.stacked.stacked_arrays import StackedArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import Storage
@@ -10,7 +11,7 @@ from headrace.engine.kernels.storage import Storage
 class NamedArrays:
     """Reads each array by the name that it is stored under. See ArraySource."""
 
-    def __init__(self, arrays: SafetensorsArrays, names: StoredNames) -> None:
+    def __init__(self, arrays: SafetensorsArrays | StackedArrays, names: StoredNames) -> None:
         self._arrays = arrays
         self._names = names
 

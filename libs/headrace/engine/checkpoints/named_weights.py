@@ -5,13 +5,14 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.layout.stored_names import StoredNames
 from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.checkpoints.stacked.stacked_weights import StackedWeights
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 
 
 class NamedWeights:
     """Reads each tensor by the name that it is stored under. See WeightSource."""
 
-    def __init__(self, weights: Weights, names: StoredNames) -> None:
+    def __init__(self, weights: Weights | StackedWeights, names: StoredNames) -> None:
         self._weights = weights
         self._names = names
 

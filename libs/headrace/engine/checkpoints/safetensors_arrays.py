@@ -6,7 +6,7 @@ fp32 number, which is the same number.
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class SafetensorsArrays:
 
     def __init__(self, folder: Path, scheme: QuantizationScheme | None = None) -> None:
         """Opens all files. Raises InvalidCheckpoint naming a file that is missing or unreadable."""
-        self._scheme = scheme
+        self.scheme = scheme
         self._places: dict[str, _Place] = {}
         for path in list_files(folder):
             self._places |= _places(path)
@@ -91,6 +91,14 @@ class SafetensorsArrays:
         dtype, storage = _STORED[place.dtype]
         return np.require(place.numbers(dtype), requirements=["A", "C"]), storage
 
+    def stored_entry(self, name: str, index: int) -> tuple[Numbers, Storage]:
+        """Reads one entry of a tensor along its first dimension, see `stored`."""
+        place = self._entry(name, index)
+        if place.dtype not in _STORED:
+            return self.entry(name, index).astype(np.float32, copy=False), Storage.F32
+        dtype, storage = _STORED[place.dtype]
+        return place.numbers(dtype), storage
+
     def forget(self) -> None:
         """Gives back the memory of the files' pages. Arrays that lie in them stay valid: they are read again."""
         for file in {place.file for place in self._places.values()}:
@@ -98,22 +106,38 @@ class SafetensorsArrays:
 
     def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
         """Reads the weight [out, in] of module `name`; None if the checkpoint has it as plain numbers."""
-        return read_quantized(self, name, *shape, self._scheme)
+        return read_quantized(self, name, *shape, self.scheme)
 
     def array(self, name: str) -> NDArray[Any]:
         """Reads one tensor for the readers of formats, see TensorSource."""
+        return _values(self._find(name), name)
+
+    def entry(self, name: str, index: int) -> NDArray[Any]:
+        """Reads one entry of a tensor along its first dimension, see EntrySource."""
+        return _values(self._entry(name, index), name)
+
+    def _entry(self, name: str, index: int) -> "_Place":
         place = self._find(name)
-        if place.dtype not in _DTYPES:
-            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
-        stored = np.require(place.numbers(_DTYPES[place.dtype]), requirements="A")
-        if place.dtype == "BF16":
-            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-        return stored.astype(np.float32) if place.dtype == "F16" else stored
+        if not place.shape or index >= place.shape[0]:
+            raise InvalidCheckpoint(f"{place.path}: tensor {name} has shape {place.shape}, and so no entry {index}")
+        size = (place.end - place.begin) // place.shape[0]
+        begin = place.begin + index * size
+        return replace(place, shape=place.shape[1:], begin=begin, end=begin + size)
 
     def _find(self, name: str) -> _Place:
         if name not in self._places:
             raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
         return self._places[name]
+
+
+def _values(place: _Place, name: str) -> NDArray[Any]:
+    """Reads a tensor, or a part of one: floating-point numbers of 16 bits as fp32. Raises InvalidCheckpoint."""
+    if place.dtype not in _DTYPES:
+        raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
+    stored = np.require(place.numbers(_DTYPES[place.dtype]), requirements="A")
+    if place.dtype == "BF16":
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.astype(np.float32) if place.dtype == "F16" else stored
 
 
 def _places(path: Path) -> dict[str, _Place]:

@@ -68,6 +68,8 @@ class DecoderConfig:
     """Names of a layer's modules, each with the one that checkpoints of this family have in its place."""
     is_nested: bool = False
     """Whether checkpoints have the decoder as a part of a model that also reads images, under a prefix."""
+    has_sinks: bool = False
+    """Whether softmax counts one more score in each head, learned, of a key without a value (Agarwal et al., 2025)."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 

@@ -41,6 +41,19 @@ class SharedExpert:
 
 
 @dataclass(frozen=True, slots=True)
+class StackedExperts:
+    """Names and layout of tensors that hold the weights of all experts of a layer, one entry for each."""
+
+    gate_up: str
+    """Name, within the block, of plain weights of gates and ups. Biases, codes and scales add to it."""
+    down: str
+    is_transposed: bool
+    """Whether an entry of plain weights is [in, out]."""
+    is_interleaved: bool
+    """Whether gates and ups alternate. Otherwise all gates come first."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpertConfig:
     """The mixture of experts that replaces a layer's single feed-forward block."""
 
@@ -55,6 +68,10 @@ class ExpertConfig:
     """Names of an expert's gate, up and down projections in checkpoints."""
     shared: SharedExpert | None = None
     """None: there is none."""
+    has_router_bias: bool = False
+    """Whether the router's product has a bias."""
+    stacked: StackedExperts | None = None
+    """None: checkpoints have each expert's weights apart."""
 
     @property
     def place_count(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 
 PREFIX = "model."
 NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
@@ -28,11 +29,14 @@ class ModuleNaming:
     """See `DecoderConfig.module_names`."""
     prefixes: tuple[str, ...] = (PREFIX,)
     """Prefixes to look for, in this order."""
+    stacked: StackedExperts | None = None
+    """Layout of experts that are stacked."""
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
         prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
-        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""))
+        stacked = None if config.experts is None else config.experts.stacked
+        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked)
 
 
 USUAL_NAMING = ModuleNaming()

@@ -15,7 +15,13 @@ from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Bl
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.checkpoints.weights.weight_rounding import HEAD_BITS, WeightRounding
 from headrace.engine.cpu.weights.key_factors import choose_key_factors
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names, router_bias_names
+from headrace.engine.cpu.weights.packed_weights import (
+    PackedWeights,
+    Table,
+    gate_up_rows,
+    norm_names,
+    router_bias_names,
+)
 from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
@@ -51,6 +57,8 @@ def read_packed_weights(
         weights.vectors[f"{index}.key_factors"] = _key_factors(qkv, weights, config, index)
         weights.matrices |= _pack_attention(reader, qkv, index) | _pack_feed_forward(reader, config, index)
         weights.vectors |= _router_bias(reader, config, index)
+        if config.has_sinks:
+            weights.vectors[f"{index}.sinks"] = np.array(reader.sinks(index))
         tensors.forget()
     if config.has_head:
         head = embedding if config.tied_embeddings else reader.head().weight

@@ -75,6 +75,10 @@ class DecoderReader:
         query, key = self._query_key_norms(index)
         return query, key
 
+    def sinks(self, index: int) -> Tensor | None:
+        """Reads the scores fp32 [heads] that softmax counts beside those of keys, if the layer has them."""
+        return self._weights.sinks(index) if self._config.has_sinks else None
+
     def _query_key_norms(self, index: int) -> list[Tensor]:
         prefix = f"model.layers.{index}.self_attn"
         return [self._weights.norm(f"{prefix}.{name}", size) for name, size in query_key_norms(self._config).items()]
