@@ -33,9 +33,10 @@ ARCHITECTURES = {
     "starcoder2": gguf.MODEL_ARCH.STARCODER2,
     "stablelm": gguf.MODEL_ARCH.STABLELM,
     "nemotron": gguf.MODEL_ARCH.NEMOTRON,
+    "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
 }
 """Architectures of GGUF, by `model_type`."""
-WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2")
+WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
 PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE)
 """Architectures whose converter interleaves the halves of heads."""
 FP16_OFFSETS = {
@@ -112,6 +113,10 @@ def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if rope["rope_type"] == "longrope":
         writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
         for kind in ("long", "short"):

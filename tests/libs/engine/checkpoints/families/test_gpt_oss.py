@@ -17,7 +17,7 @@ from tests.libs.engine.checkpoints.families.test_families import (
 from tests.libs.engine.engine_running import request, tokens
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
-from tests.libs.engine.tiny_mxfp4 import make_mxfp4
+from tests.libs.engine.tiny_mxfp4 import convert_mxfp4, make_mxfp4
 
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.kernels.storage import Storage
@@ -43,6 +43,14 @@ def test_experts_stay_packed_and_inputs_of_8_bits_are_near(tmp_path: Path) -> No
     numbers = sum(matrix.out_size * matrix.in_size for matrix in experts)
     assert sum(matrix.byte_count for matrix in experts) <= 0.6 * numbers
     assert (prompt_logits(engine, PROMPTS[1]) - expected).norm() <= 0.05 * expected.norm()
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_a_file_of_gguf_computes_what_the_folder_does(kernels: str, tmp_path: Path) -> None:
+    make_mxfp4(tmp_path / "folder")
+    path = convert_mxfp4(tmp_path / "folder", tmp_path / "model.gguf")
+    found, expected = (prompt_logits(load(each, kernels=kernels), PROMPTS[2]) for each in (path, tmp_path / "folder"))
+    assert torch.equal(found, expected)
 
 
 @needs_kernels
