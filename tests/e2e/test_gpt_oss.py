@@ -83,8 +83,9 @@ def sdk(platform: RunningPlatform) -> Iterator[openai.OpenAI]:
 
 def ask(sdk: openai.OpenAI, **fields: Any) -> Any:
     """Asks a model that would say much before it calls or answers, and ends each message soon."""
-    usual = {"model": MODEL, "messages": MESSAGES, "max_tokens": 400, "temperature": 0, "logit_bias": {str(END): 9}}
-    return sdk.chat.completions.create(**(usual | fields), extra_body={"thinking_token_budget": 5})
+    usual: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "max_tokens": 400, "temperature": 0}
+    settings = usual | {"logit_bias": {str(END): 9}, "extra_body": {"thinking_token_budget": 5}} | fields
+    return sdk.chat.completions.create(**settings)
 
 
 def test_a_call_is_read_and_its_result_is_taken(sdk: openai.OpenAI) -> None:

@@ -12,9 +12,9 @@ from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.layout.stored_names import USUAL_NAMING, ModuleNaming, StoredNames
 from headrace.engine.checkpoints.named_arrays import NamedArrays
+from headrace.engine.checkpoints.packing.mxfp4_blocks import mxfp4_blocks
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.stacked.stacked_arrays import StackedArrays
-from headrace.engine.checkpoints.weights.mxfp4_blocks import mxfp4_blocks
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
     BlockArrays,

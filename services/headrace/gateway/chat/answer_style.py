@@ -4,8 +4,8 @@ import secrets
 from dataclasses import dataclass
 
 from headrace.gateway.chat.answer_grammar import AnswerGrammar
+from headrace.gateway.chat.channel_grammar import add_channels
 from headrace.gateway.chat.channels import channel_markers
-from headrace.gateway.chat.channels.channel_grammar import add_channels
 from headrace.gateway.chat.channels.channel_reader import ChannelReader
 from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reading.answer_reader import AnswerReader

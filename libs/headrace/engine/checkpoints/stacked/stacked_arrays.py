@@ -1,21 +1,36 @@
 """Arrays of a checkpoint that stacks its experts."""
 
+from typing import Protocol
+
 import numpy as np
 
 from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 from headrace.engine.checkpoints.formats.formats import read_quantized
-from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
-from headrace.engine.checkpoints.stacked.stacked_tensors import ExpertTensor, StackedTensors
+from headrace.engine.checkpoints.stacked.stacked_tensors import EntrySource, ExpertTensor, StackedTensors
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.checkpoints.weights.tensor_source import take
 from headrace.engine.kernels.storage import Storage
 
 
+class EntryArrays(EntrySource, Protocol):
+    """Arrays of which single entries can be read: see ArraySource."""
+
+    def values(self, name: str, shape: tuple[int, ...]) -> Floats: ...
+
+    def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]: ...
+
+    def stored_entry(self, name: str, index: int) -> tuple[Numbers, Storage]:
+        """Reads one entry along the first dimension, see `stored`. Raises InvalidCheckpoint."""
+        ...
+
+    def forget(self) -> None: ...
+
+
 class StackedArrays:
     """Reads each expert's arrays by the names that its own would have. See ArraySource."""
 
-    def __init__(self, arrays: SafetensorsArrays, layout: StackedExperts) -> None:
+    def __init__(self, arrays: EntryArrays, layout: StackedExperts) -> None:
         self._arrays = arrays
         self._layout = layout
         self._tensors = StackedTensors(arrays, layout)

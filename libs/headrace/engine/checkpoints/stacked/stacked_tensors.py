@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.expert_config import StackedExperts
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource
 
 _EXPERT = re.compile(r"(.+)\.experts\.(\d+)\.(gate|up|down)_proj\.(weight|bias|weight_packed|weight_scale)")
@@ -19,6 +20,8 @@ Numbers = NDArray[Any]
 
 class EntrySource(TensorSource, Protocol):
     """Tensors of which single entries can be read."""
+
+    scheme: QuantizationScheme | None
 
     def entry(self, name: str, index: int) -> Numbers:
         """Reads one entry along the first dimension, see `array`. Raises InvalidCheckpoint."""

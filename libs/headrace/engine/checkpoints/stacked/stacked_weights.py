@@ -1,21 +1,39 @@
 """Weights for torch of a checkpoint that stacks its experts."""
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 from headrace.engine.checkpoints.formats.formats import read_quantized
-from headrace.engine.checkpoints.safetensors_weights import Weights
-from headrace.engine.checkpoints.stacked.stacked_tensors import StackedTensors
+from headrace.engine.checkpoints.stacked.stacked_tensors import EntrySource, StackedTensors
+from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.checkpoints.weights.tensor_source import take
+
+
+class EntryWeights(EntrySource, Protocol):
+    """Weights of which single entries can be read: see WeightSource."""
+
+    def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor: ...
+
+    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight: ...
+
+    def placed(self, name: str, arrays: QuantizedArrays, dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns a quantized weight as the device's products need it."""
+        ...
+
+    def placed_numbers(self, name: str, numbers: Tensor, dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns a plain weight as the device's products need it, rounded if plain numbers are."""
+        ...
 
 
 class StackedWeights:
     """Reads each expert's tensors by the names that its own would have. See WeightSource."""
 
-    def __init__(self, weights: Weights, layout: StackedExperts) -> None:
+    def __init__(self, weights: EntryWeights, layout: StackedExperts) -> None:
         self._weights = weights
         self._tensors = StackedTensors(weights, layout)
 

@@ -37,16 +37,21 @@ def text_tokenizer() -> Tokenizer:
     return tokenizer
 
 
+def special(text: str) -> int:
+    token_id = text_tokenizer().token_to_id(text)
+    assert token_id is not None
+    return token_id
+
+
 @cache
 def tokenizer() -> LLTokenizer:
-    return LLTokenizer(text_tokenizer().to_str(), eos_token=[text_tokenizer().token_to_id("<|return|>")])
+    return LLTokenizer(text_tokenizer().to_str(), eos_token=[special("<|return|>")])
 
 
 def style(tool_use: ToolUse | None = None) -> AnswerStyle:
     known = text_tokenizer()
     pieces = tuple((known.id_to_token(index) or "").encode() for index in range(known.get_vocab_size()))
-    special = frozenset(known.token_to_id(each) for each in channel_markers.ALL)
-    return AnswerStyle(Vocabulary(pieces, special, False, True, FORM), tool_use)
+    return AnswerStyle(Vocabulary(pieces, frozenset(map(special, channel_markers.ALL)), False, True, FORM), tool_use)
 
 
 def admits(shown: AnswerStyle, text: str, wanted: OutputGrammar | None = None) -> bool:
@@ -101,6 +106,6 @@ def test_what_is_admitted_is_read() -> None:
 
 def test_the_reader_sees_all_markers_and_without_a_form_there_is_no_grammar() -> None:
     shown = style()
-    assert shown.marker_token_ids() == frozenset(map(text_tokenizer().token_to_id, channel_markers.ALL))
+    assert shown.marker_token_ids() == frozenset(map(special, channel_markers.ALL))
     assert shown.grammar(None) is None
     assert not shown.is_plain
