@@ -24,6 +24,12 @@ _LLAMA3 = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+_LOWER, _UPPER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_WORD_START, _WORD_END = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_O200K = (
+    f"{_WORD_START}{_UPPER}*{_LOWER}+{_WORD_END}|{_WORD_START}{_UPPER}+{_LOWER}*{_WORD_END}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SPLIT_PATTERNS: dict[str, str | None] = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
@@ -34,6 +40,8 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
     "stablelm2": _QWEN2,
+    "gpt-4o": _O200K,
+    "minimax-m2": _O200K,
     "gpt-2": None,
     "olmo": None,
     "exaone4": None,

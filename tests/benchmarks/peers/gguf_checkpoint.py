@@ -24,8 +24,8 @@ def write_gguf(path: Path, config: dict[str, Any]) -> None:
     """Weights of the shape, and a vocabulary of made-up words."""
     architecture = config["model_type"]
     writer = gguf.GGUFWriter(path, architecture)
-    _write_facts(writer, config)
-    _write_vocabulary(writer, config["vocab_size"])
+    write_facts(writer, config)
+    write_vocabulary(writer, config["vocab_size"])
     rng = np.random.default_rng(1)
     types = gguf.GGMLQuantizationType
 
@@ -57,8 +57,8 @@ def write_gguf(path: Path, config: dict[str, Any]) -> None:
 def write_q4_k_m(path: Path, config: dict[str, Any]) -> None:
     """Random blocks of the kinds that llama-quantize gives to Q4_K_M, and a vocabulary of made-up words."""
     writer = gguf.GGUFWriter(path, config["model_type"])
-    _write_facts(writer, config)
-    _write_vocabulary(writer, config["vocab_size"])
+    write_facts(writer, config)
+    write_vocabulary(writer, config["vocab_size"])
     for name, data, kind in model_tensors(config, q4_k_m):
         writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
@@ -67,7 +67,7 @@ def write_q4_k_m(path: Path, config: dict[str, Any]) -> None:
     writer.close()
 
 
-def _write_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+def write_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
@@ -84,7 +84,7 @@ def _write_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
 
 
-def _write_vocabulary(writer: gguf.GGUFWriter, size: int) -> None:
+def write_vocabulary(writer: gguf.GGUFWriter, size: int) -> None:
     """Byte-level BPE, as GPT-2 has it: the bytes, pairs that were merged, and made-up words."""
     letters = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in letters]

@@ -56,7 +56,9 @@ def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if found := re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name):
             merged.setdefault(found[1] + found[3], {})[int(found[2])] = values
         else:
-            merged[name.replace("correction_bias", "correction.bias")] = values[0] if len(values) == 1 else values
+            merged[name.replace("correction_bias", "correction.bias")] = (
+                values[0] if values.shape[:-1] == (1,) else values
+            )
     return {
         name: np.stack([found[index] for index in range(len(found))]) if isinstance(found, dict) else found
         for name, found in merged.items()

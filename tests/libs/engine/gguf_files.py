@@ -41,9 +41,10 @@ ARCHITECTURES = {
     "granitemoe": gguf.MODEL_ARCH.GRANITE_MOE,
     "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
     "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
+    "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
 }
 """Architectures of GGUF, by `model_type`."""
-WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2")
+WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
 PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE, gguf.MODEL_ARCH.GRANITE_MOE)
 """Architectures whose converter interleaves the halves of heads."""
 FP16_OFFSETS = {
@@ -64,7 +65,9 @@ def random_blocks(kind: Kind, rows: int, columns: int, seed: int, size: float = 
     values, bytes_per_block = gguf.GGML_QUANT_SIZES[kind]
     generator = np.random.default_rng(seed)
     blocks = generator.integers(0, 256, (rows * columns // values, bytes_per_block), dtype=np.uint8)
-    for offset in FP16_OFFSETS[kind]:
+    if kind is Kind.MXFP4:
+        blocks[:, 0] = generator.integers(116, 121, len(blocks), dtype=np.uint8)
+    for offset in FP16_OFFSETS.get(kind, ()):
         scales = generator.uniform(size / 10, size, (len(blocks), 1)).astype(np.float16)
         blocks[:, offset : offset + 2] = scales.view(np.uint8)
     return blocks.reshape(rows, -1)
@@ -114,6 +117,10 @@ def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
     if rope["rope_type"] == "longrope":
         writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
         for kind in ("long", "short"):

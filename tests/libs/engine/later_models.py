@@ -165,6 +165,15 @@ FUSED: dict[str, dict[str, Any]] = {
         "attention_bias": True,
         "tie_word_embeddings": False,
     },
+    "gpt_oss": {
+        "model_type": "gpt_oss",
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {**YARN, "truncate": False},
+        "experts_implementation": "eager",
+    },
     "phi4_mini": {
         "model_type": "phi3",
         "num_attention_heads": 4,

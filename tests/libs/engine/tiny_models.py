@@ -194,7 +194,7 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
     model = maker.from_config(AutoConfig.for_model(**(usual | settings))).eval()
     is_raised = str(settings["model_type"]).startswith(("gemma", "nemotron"))
     for name, parameter in model.named_parameters():
-        if name.endswith(("bias", "alpha_p", "alpha_n")) or "norm" in name:
+        if name.endswith(("bias", "alpha_p", "alpha_n", "sinks")) or "norm" in name:
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):

@@ -117,3 +117,20 @@ def test_templates_have_the_names_of_the_file(tmp_path: Path) -> None:
     writer.write_tensors_to_file()
     writer.close()
     assert GgufText(tmp_path / "m.gguf").chat_templates == {"default": "plain", "tool_use": "tools"}
+
+
+@pytest.mark.parametrize(
+    ("pre", "expected"),
+    [
+        ("llama-bpe", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
+        ("qwen2", ["HelloWorld", "'ll", " ", *"12345", " a", "/\n\n"]),
+        ("gpt-4o", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+        ("minimax-m2", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+    ],
+)
+def test_text_is_split_by_the_pattern_that_the_file_names(pre: str, expected: list[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", dict.fromkeys(("a", "b", "ab"), NORMAL), "gpt2", pre=pre)
+    splitter = GgufText(path).tokenizer().pre_tokenizer
+    found = splitter.pre_tokenize_str("HelloWorld'll 12345 a/\n\n")
+    spoken = [piece.replace("Ġ", " ").replace("Ċ", "\n") for piece, _ in found]
+    assert spoken == expected

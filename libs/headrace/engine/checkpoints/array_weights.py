@@ -12,7 +12,9 @@ from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.layout.stored_names import USUAL_NAMING, ModuleNaming, StoredNames
 from headrace.engine.checkpoints.named_arrays import NamedArrays
+from headrace.engine.checkpoints.packing.mxfp4_blocks import mxfp4_blocks
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
+from headrace.engine.checkpoints.stacked.stacked_arrays import StackedArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
     BlockArrays,
@@ -53,7 +55,7 @@ class ArraySource(Protocol):
 
 class ArrayWeights:
     """Tensors that kernels can multiply, see ModelTensors. Plain matrices are rounded, and floating-point codes are
-    plain numbers here."""
+    plain numbers here, but for MXFP4."""
 
     def __init__(self, source: ArraySource, rounding: WeightRounding) -> None:
         self._source = source
@@ -69,6 +71,10 @@ class ArrayWeights:
         quantized = self._source.quantized(name, shape)
         if isinstance(quantized, BlockArrays):
             return quantized
+        if quantized is not None and self._bits is None and self._storage is None:
+            blocks = mxfp4_blocks(quantized)
+            if blocks is not None:
+                return blocks
         if quantized is not None and not quantized.is_float:
             fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
             return quantized if fits else self.plain(name, quantized.dequantize(), Storage.F32)
@@ -132,4 +138,5 @@ def open_array_weights(
         return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), rounding)
     arrays = SafetensorsArrays(source, scheme)
     names = StoredNames.of(naming, arrays)
-    return ArrayWeights(arrays if names.are_usual else NamedArrays(arrays, names), rounding)
+    own = arrays if naming.stacked is None else StackedArrays(arrays, naming.stacked)
+    return ArrayWeights(own if names.are_usual else NamedArrays(own, names), rounding)

@@ -2,34 +2,26 @@
 
 from headrace.engine.checkpoints.layout.stored_names import StoredNames
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
+from headrace.engine.checkpoints.stacked.stacked_arrays import StackedArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
-from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
+from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import Storage
 
 
 class NamedArrays:
     """Reads each array by the name that it is stored under. See ArraySource."""
 
-    def __init__(self, arrays: SafetensorsArrays, names: StoredNames) -> None:
+    def __init__(self, arrays: SafetensorsArrays | StackedArrays, names: StoredNames) -> None:
         self._arrays = arrays
         self._names = names
 
     def values(self, name: str, shape: tuple[int, ...]) -> Floats:
-        piece = self._names.piece(name)
-        if piece is not None:
-            numbers, storage = self._arrays.piece(piece, (shape[0], shape[1]))
-            return StoredArrays((numbers,), storage).values()
         return self._arrays.values(self._names.stored(name), shape)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
-        piece = self._names.piece(name)
-        if piece is not None:
-            return self._arrays.piece(piece, (shape[0], shape[1]))
         return self._arrays.stored(self._names.stored(name), shape)
 
     def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
-        if self._names.piece(name) is not None:
-            return None
         return self._arrays.quantized(self._names.stored(name), shape)
 
     def forget(self) -> None:

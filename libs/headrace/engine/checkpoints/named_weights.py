@@ -5,26 +5,19 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.layout.stored_names import StoredNames
 from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.checkpoints.stacked.stacked_weights import StackedWeights
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-
-CPU = torch.device("cpu")
 
 
 class NamedWeights:
     """Reads each tensor by the name that it is stored under. See WeightSource."""
 
-    def __init__(self, weights: Weights, names: StoredNames) -> None:
+    def __init__(self, weights: Weights | StackedWeights, names: StoredNames) -> None:
         self._weights = weights
         self._names = names
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        piece = self._names.piece(name)
-        if piece is not None:
-            return self._weights.piece(piece, (shape[0], shape[1]), dtype, device)
         return self._weights.read(self._names.stored(name), shape, dtype, device)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        piece = self._names.piece(name)
-        if piece is not None:
-            return self._weights.rounded(name, self._weights.piece(piece, shape, dtype, CPU), dtype, device)
         return self._weights.matrix(self._names.stored(name), shape, dtype, device)

@@ -5,7 +5,6 @@ fp32 number, which is the same number.
 """
 
 import json
-import math
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
 from headrace.engine.checkpoints.formats.formats import read_quantized
-from headrace.engine.checkpoints.layout.stored_names import Piece
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import Storage
@@ -58,41 +56,13 @@ class _Place:
         """Views the tensor as numbers of a type. They may not be aligned."""
         return self.file.bytes[self.begin : self.end].view(dtype).reshape(self.shape)
 
-    def part(self, number: int, shape: tuple[int, int]) -> "_Place":
-        """Returns the place of one matrix of the tensor, of those that follow each other."""
-        size = shape[0] * shape[1] * (self.end - self.begin) // math.prod(self.shape)
-        begin = self.begin + number * size
-        return replace(self, shape=shape, begin=begin, end=begin + size)
-
-    def array(self, name: str) -> NDArray[Any]:
-        """Reads the tensor `name` that lies here: see TensorSource."""
-        if self.dtype not in _DTYPES:
-            raise InvalidCheckpoint(f"{self.path}: tensor {name} holds {self.dtype}, which is not read")
-        stored = np.require(self.numbers(_DTYPES[self.dtype]), requirements="A")
-        if self.dtype == "BF16":
-            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
-        return stored.astype(np.float32) if self.dtype == "F16" else stored
-
-    def floats(self, name: str) -> Floats:
-        """Reads the tensor `name` that lies here as fp32."""
-        if self.dtype not in _FLOATS:
-            raise InvalidCheckpoint(f"{self.path}: tensor {name} holds {self.dtype}, not floating-point numbers")
-        return self.array(name).astype(np.float32, copy=False)
-
-    def stored(self, name: str) -> tuple[Numbers, Storage]:
-        """Reads the tensor `name` that lies here in its own type, if kernels read that."""
-        if self.dtype not in _STORED:
-            return self.floats(name), Storage.F32
-        dtype, storage = _STORED[self.dtype]
-        return np.require(self.numbers(dtype), requirements=["A", "C"]), storage
-
 
 class SafetensorsArrays:
     """The tensors of a checkpoint: one file, or shards with an index."""
 
     def __init__(self, folder: Path, scheme: QuantizationScheme | None = None) -> None:
         """Opens all files. Raises InvalidCheckpoint naming a file that is missing or unreadable."""
-        self._scheme = scheme
+        self.scheme = scheme
         self._places: dict[str, _Place] = {}
         for path in list_files(folder):
             self._places |= _places(path)
@@ -108,23 +78,26 @@ class SafetensorsArrays:
             raise InvalidCheckpoint(
                 f"{place.path}: tensor {name} has shape {place.shape}, but config.json implies {shape}"
             )
-        return place.floats(name)
+        if place.dtype not in _FLOATS:
+            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, not floating-point numbers")
+        return self.array(name).astype(np.float32, copy=False)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
         """Reads one tensor: bfloat16 (as int16) and fp16 as the file has them, without a copy, and others as fp32.
         Raises InvalidCheckpoint if it is missing or misshapen."""
         place = self._find(name)
-        return place.stored(name) if place.shape == shape else (self.values(name, shape), Storage.F32)
+        if place.shape != shape or place.dtype not in _STORED:
+            return self.values(name, shape), Storage.F32
+        dtype, storage = _STORED[place.dtype]
+        return np.require(place.numbers(dtype), requirements=["A", "C"]), storage
 
-    def piece(self, piece: Piece, shape: tuple[int, int]) -> tuple[Numbers, Storage]:
-        """Reads a matrix within a tensor, see `stored`."""
-        place = self._find(piece.tensor)
-        if not piece.fits(place.shape, shape):
-            raise InvalidCheckpoint(
-                f"{place.path}: tensor {piece.tensor} has shape {place.shape}, but config.json implies "
-                f"{piece.count} x {shape} for each of its matrices, of which {piece.number // piece.count} is read"
-            )
-        return place.part(piece.number, shape).stored(piece.tensor)
+    def stored_entry(self, name: str, index: int) -> tuple[Numbers, Storage]:
+        """Reads one entry of a tensor along its first dimension, see `stored`."""
+        place = self._entry(name, index)
+        if place.dtype not in _STORED:
+            return self.entry(name, index).astype(np.float32, copy=False), Storage.F32
+        dtype, storage = _STORED[place.dtype]
+        return place.numbers(dtype), storage
 
     def forget(self) -> None:
         """Gives back the memory of the files' pages. Arrays that lie in them stay valid: they are read again."""
@@ -133,16 +106,38 @@ class SafetensorsArrays:
 
     def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
         """Reads the weight [out, in] of module `name`; None if the checkpoint has it as plain numbers."""
-        return read_quantized(self, name, *shape, self._scheme)
+        return read_quantized(self, name, *shape, self.scheme)
 
     def array(self, name: str) -> NDArray[Any]:
         """Reads one tensor for the readers of formats, see TensorSource."""
-        return self._find(name).array(name)
+        return _values(self._find(name), name)
+
+    def entry(self, name: str, index: int) -> NDArray[Any]:
+        """Reads one entry of a tensor along its first dimension, see EntrySource."""
+        return _values(self._entry(name, index), name)
+
+    def _entry(self, name: str, index: int) -> "_Place":
+        place = self._find(name)
+        if not place.shape or index >= place.shape[0]:
+            raise InvalidCheckpoint(f"{place.path}: tensor {name} has shape {place.shape}, and so no entry {index}")
+        size = (place.end - place.begin) // place.shape[0]
+        begin = place.begin + index * size
+        return replace(place, shape=place.shape[1:], begin=begin, end=begin + size)
 
     def _find(self, name: str) -> _Place:
         if name not in self._places:
             raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
         return self._places[name]
+
+
+def _values(place: _Place, name: str) -> NDArray[Any]:
+    """Reads a tensor, or a part of one: floating-point numbers of 16 bits as fp32. Raises InvalidCheckpoint."""
+    if place.dtype not in _DTYPES:
+        raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
+    stored = np.require(place.numbers(_DTYPES[place.dtype]), requirements="A")
+    if place.dtype == "BF16":
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return stored.astype(np.float32) if place.dtype == "F16" else stored
 
 
 def _places(path: Path) -> dict[str, _Place]:

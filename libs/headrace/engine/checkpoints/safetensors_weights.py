@@ -14,7 +14,6 @@ from headrace.engine.checkpoints.files.safetensors_files import check_index, lis
 from headrace.engine.checkpoints.formats.cut_tensors import Runs
 from headrace.engine.checkpoints.formats.formats import read_input_order, read_part, read_quantized, scheme_of
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut
-from headrace.engine.checkpoints.layout.stored_names import Piece
 from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
 from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
@@ -29,7 +28,7 @@ class Weights:
         self, folder: Path, scheme: QuantizationScheme | None = None, round_to_bits: int | None = None
     ) -> None:
         """Opens all files. Raises InvalidCheckpoint naming a file that is missing or unreadable."""
-        self._scheme = scheme
+        self.scheme = scheme
         self._round_to_bits = round_to_bits
         self._files: dict[str, tuple[Path, Any]] = {}
         """Path and open handle of the file that holds each tensor, by tensor name."""
@@ -54,51 +53,32 @@ class Weights:
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
         """Reads the weight [out, in] of module `name`: see WeightSource."""
-        quantized = read_quantized(self, name, *shape, self._scheme)
+        quantized = read_quantized(self, name, *shape, self.scheme)
         if quantized is not None:
-            return self._placed(name, quantized, dtype, device)
+            return self.placed(name, quantized, dtype, device)
         weight = self.read(f"{name}.weight", shape, dtype, torch.device("cpu"))
-        return place_rounded(name, weight, self._round_to_bits, dtype, device)
+        return self.placed_numbers(name, weight, dtype, device)
 
     def part(self, name: str, cut: WeightCut, dtype: torch.dtype, device: torch.device) -> Weight | None:
         """Reads some outputs and inputs of the weight of module `name`, and of its tensors no more. Returns None if the
         whole must be read for it, which also tells what is wrong with it. Raises InvalidCheckpoint."""
-        scheme = scheme_of(self, name, self._scheme)
+        scheme = scheme_of(self, name, self.scheme)
         if scheme is not None:
             if scheme.is_float and not _keeps_groups(cut, self._round_to_bits):
                 return None
             arrays = read_part(self, name, cut, scheme)
-            return None if arrays is None else self._placed(name, arrays, dtype, device)
+            return None if arrays is None else self.placed(name, arrays, dtype, device)
         stored = f"{name}.weight"
         if self.shape(stored) != cut.whole or not _keeps_groups(cut, self._round_to_bits):
             return None
         numbers = self.raw_part(stored, (cut.outputs, (cut.inputs,)))
         if not numbers.is_floating_point():
             return None
-        return place_rounded(name, numbers.to(dtype), self._round_to_bits, dtype, device)
-
-    def piece(self, piece: Piece, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Reads a matrix within a tensor, and no more of it. Raises InvalidCheckpoint, see `read`."""
-        found, (out_size, in_size) = self.shape(piece.tensor), shape
-        if not piece.fits(found, shape):
-            raise InvalidCheckpoint(
-                f"{self._find(piece.tensor)[0]}: tensor {piece.tensor} has shape {found}, but config.json implies "
-                f"{piece.count} x {shape} for each of its matrices, of which {piece.number // piece.count} is read"
-            )
-        expert, index = divmod(piece.number, piece.count)
-        runs = (range(index * out_size, (index + 1) * out_size),), (range(in_size),)
-        numbers = self.raw_part(piece.tensor, runs if len(found) == 2 else ((range(expert, expert + 1),), *runs))
-        if not numbers.is_floating_point():
-            raise InvalidCheckpoint(f"tensor {piece.tensor} holds {numbers.dtype}, not floating-point numbers")
-        return numbers.reshape(shape).to(device=device, dtype=dtype)
-
-    def rounded(self, name: str, numbers: Tensor, dtype: torch.dtype, device: torch.device) -> Weight:
-        """Returns plain numbers of module `name` as `matrix` does."""
-        return place_rounded(name, numbers, self._round_to_bits, dtype, device)
+        return self.placed_numbers(name, numbers.to(dtype), dtype, device)
 
     def is_in_order(self, name: str, in_size: int) -> bool:
         """Whether the groups of module `name` are of consecutive inputs. Reads no weight. Raises InvalidCheckpoint."""
-        scheme = scheme_of(self, name, self._scheme)
+        scheme = scheme_of(self, name, self.scheme)
         return scheme is None or read_input_order(self, name, in_size, scheme) is None
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -130,17 +110,28 @@ class Weights:
         """Reads one tensor for the readers of formats, see TensorSource."""
         return _array(self.raw(name))
 
+    def entry(self, name: str, index: int) -> NDArray[Any]:
+        """Reads one entry of a tensor along its first dimension, see EntrySource."""
+        path, handle = self._find(name)
+        try:
+            return _array(handle.get_slice(name)[index])
+        except (SafetensorError, IndexError) as error:
+            raise InvalidCheckpoint(f"{path}: tensor {name} has no entry {index}: {error}") from error
+
     def array_part(self, name: str, runs: Runs) -> NDArray[Any]:
         """Reads some places of a tensor along each dimension, see CutSource."""
         return _array(self.raw_part(name, runs))
 
-    def _placed(self, name: str, arrays: QuantizedArrays, dtype: torch.dtype, device: torch.device) -> Weight:
+    def placed(self, name: str, arrays: QuantizedArrays, dtype: torch.dtype, device: torch.device) -> Weight:
         """Returns a quantized weight as the device's products need it. Floating-point codes are rounded at load if
         plain numbers are."""
         if arrays.is_float and self._round_to_bits is not None:
-            numbers = torch.from_numpy(arrays.dequantize())
-            return place_rounded(name, numbers, self._round_to_bits, dtype, device)
+            return self.placed_numbers(name, torch.from_numpy(arrays.dequantize()), dtype, device)
         return place(QuantizedMatrix.of(arrays), dtype, device)
+
+    def placed_numbers(self, name: str, numbers: Tensor, dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns a plain weight as the device's products need it, rounded if plain numbers are."""
+        return place_rounded(name, numbers, self._round_to_bits, dtype, device)
 
     def _find(self, name: str) -> tuple[Path, Any]:
         if name not in self._files:

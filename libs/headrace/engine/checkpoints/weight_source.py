@@ -12,6 +12,7 @@ from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
 from headrace.engine.checkpoints.layout.stored_names import USUAL_NAMING, ModuleNaming, StoredNames
 from headrace.engine.checkpoints.named_weights import NamedWeights
 from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.checkpoints.stacked.stacked_weights import StackedWeights
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 
 
@@ -36,4 +37,5 @@ def open_weights(
         return GgufFile(source, round_to_bits)
     weights = Weights(source, scheme, round_to_bits)
     names = StoredNames.of(naming, weights)
-    return weights if names.are_usual else NamedWeights(weights, names)
+    own = weights if naming.stacked is None else StackedWeights(weights, naming.stacked)
+    return own if names.are_usual else NamedWeights(own, names)

@@ -114,6 +114,7 @@ class CpuDecoder:
             router=self._matrix(f"{index}.router"),
             experts=experts if len(experts) else None,
             router_bias=self._vector(f"{index}.router_bias"),
+            sinks=self._vector(f"{index}.sinks"),
             cosine=address(cosine),
             sine=address(sine),
             window=config.windows[index] or 0,

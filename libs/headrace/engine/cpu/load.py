@@ -79,7 +79,11 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     kernels = _choose_kernels(context, weights, path, exact=config.exact)
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
     kinds = ", ".join(weights.block_kinds)
-    precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, plain_precision(config))
+    precision = (
+        f"GGUF blocks ({kinds})"
+        if kinds and is_gguf(source)
+        else describe_precision(config, model, plain_precision(config))
+    )
     memory = HeldMemory(byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 

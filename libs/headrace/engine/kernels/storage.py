@@ -30,6 +30,8 @@ class Storage(enum.IntEnum):
     Q4_K = 12
     Q5_K = 13
     Q6_K = 14
+    MXFP4 = 15
+    """E2M1, and powers of two for scales (OCP Microscaling Formats 1.0)."""
 
     @property
     def byte_count(self) -> float:
@@ -42,7 +44,7 @@ class BlockFormat:
     """Sizes of one kind of GGUF's quantized blocks, in files and in panels: see `src/block_format.h`."""
 
     columns: int
-    """Columns of a block, which share its fp16 scales. In products, their inputs share a scale too."""
+    """Columns of a block, which share its scales. In products, their inputs share a scale too."""
     file_bytes: int
     """Bytes of a block of one row in a file."""
     panel_bytes: int
@@ -70,6 +72,7 @@ BLOCKS: Mapping[Storage, BlockFormat] = MappingProxyType(
         Storage.Q4_K: BlockFormat(256, 144, 2368),
         Storage.Q5_K: BlockFormat(256, 176, 2880),
         Storage.Q6_K: BlockFormat(256, 210, 3392),
+        Storage.MXFP4: BlockFormat(32, 17, 288),
     }
 )
 """Formats that the kernels multiply as they are."""

@@ -51,6 +51,7 @@ class Layer(ctypes.Structure):
         ("bias", _POINTER),
         ("bias_stride", _SIZE),
         ("key_factors", _POINTER),
+        ("sinks", _POINTER),
     )
 
 

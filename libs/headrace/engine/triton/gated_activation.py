@@ -9,6 +9,8 @@ from headrace.engine.triton.split_sum import SplitRows, sum_of_splits
 
 BLOCK = 1024
 WARP_COUNT = 4
+CLAMP = tl.constexpr(7.0)
+"""Largest gate, and size of a factor, of `clamped_swish`."""
 
 
 @triton.jit
@@ -22,9 +24,20 @@ def activated(gates, activation: tl.constexpr):
         # 0.5 * (1 + tanh(x)) is the logistic function of 2x; the first factor is twice the root of 2 / pi.
         exponent = -1.5957691216057308 * (gates + 0.044715 * gates * gates * gates)
         active = gates / (1 + tl.exp(tl.minimum(exponent, 80.0)))
+    elif activation == "clamped_swish":
+        low = tl.minimum(gates, CLAMP)
+        active = low / (1 + tl.exp(low * -1.702))
     else:
         active = tl.where(gates <= 0, 0.0, gates)
     return active
+
+
+@triton.jit
+def raised(factors, activation: tl.constexpr):
+    """Prepares what activated gates are multiplied by."""
+    if activation == "clamped_swish":
+        factors = tl.minimum(tl.maximum(factors, -CLAMP), CLAMP) + 1
+    return factors
 
 
 @triton.jit(do_not_specialize=["row_count"])
@@ -54,13 +67,13 @@ def gated_activation_kernel(
     else:
         gates = tl.load(inputs + place, mask=is_place, other=0.0).to(tl.float32)
         factors = tl.load(inputs + place + size, mask=is_place, other=0.0).to(tl.float32)
-    gated = activated(gates, activation) * factors
+    gated = activated(gates, activation) * raised(factors, activation)
     tl.store(outputs + row * size + places, gated.to(outputs.dtype.element_ty), mask=is_place)
 
 
 def gate_rows(inputs: Tensor, activation: str) -> Tensor:
     """Maps contiguous inputs [rows, 2 x size], gates before factors, to [rows, size] of the same type. `activation` is
-    silu, gelu, gelu_tanh or relu. Nothing is reduced; the product is rounded once."""
+    silu, gelu, gelu_tanh, relu or clamped_swish. Nothing is reduced; the product is rounded once."""
     outputs = torch.empty((len(inputs), inputs.shape[1] // 2), dtype=inputs.dtype, device=inputs.device)
     if len(inputs):
         _launch(inputs, None, outputs, activation, 0)

@@ -20,8 +20,8 @@ from headrace.v1.generation_pb2 import (
 
 MAX_CALLS = 16
 """Maximum number of calls in one answer: a model that repeats itself would call for ever."""
-_ANYTHING = "/(.|\\n)*/"
-_CONTENT = "content"
+ANYTHING = "/(.|\\n)*/"
+CONTENT = "content"
 
 
 class AnswerGrammar:
@@ -36,39 +36,47 @@ class AnswerGrammar:
         """Adds the form that the client wants of the content. Raises Unsupported for a grammar in Lark, which cannot be
         part of another."""
         if wanted.kind in (GRAMMAR_KIND_JSON_SCHEMA, GRAMMAR_KIND_JSON_OBJECT):
-            self._schemas[f"{_CONTENT}_schema"] = json.loads(wanted.text) if wanted.text else {"type": "object"}
-            self._rules.append(f"{_CONTENT}: @{_CONTENT}_schema")
+            self._schemas[f"{CONTENT}_schema"] = json.loads(wanted.text) if wanted.text else {"type": "object"}
+            self._rules.append(f"{CONTENT}: @{CONTENT}_schema")
         elif wanted.kind == GRAMMAR_KIND_REGEX:
             pattern = wanted.text.replace("\\/", "/").replace("/", "\\/")
-            self._rules.append(f"{_CONTENT}: /{pattern}/")
+            self._rules.append(f"{CONTENT}: /{pattern}/")
         elif wanted.kind == GRAMMAR_KIND_CHOICE:
             choices = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in json.loads(wanted.text))
-            self._rules.append(f"{_CONTENT}: {choices}")
+            self._rules.append(f"{CONTENT}: {choices}")
         else:
             param = wanted.parameter or "grammar"
             raise Unsupported(f"{param} cannot be combined with tools or reasoning: use a JSON schema", param=param)
 
     def add_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> None:
         """Adds calls, and beside them content where an answer need not call."""
+        self.add_call(syntax, tool_use)
+        write = self._literals.write
+        several = f"({write(syntax.separator)} call){{0,{MAX_CALLS - 1}}}" if tool_use.allows_several else ""
+        opening = write(syntax.opening.removeprefix(syntax.marker))
+        self._rules.append(f"calls: {opening} call {several} {write(syntax.closing)}")
+        self._rules += self._around_calls(syntax, tool_use, content)
+
+    def add_call(self, syntax: CallSyntax, tool_use: ToolUse) -> None:
+        """Adds the rule `call`, for one call of any tool."""
         write = self._literals.write
         for index, tool in enumerate(tool_use.tools):
             rules, schemas = syntax.arguments.rules(f"arguments_{index}", argument_schema(tool))
             around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
             self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
             self._schemas |= schemas
-        several = f"({write(syntax.separator)} call){{0,{MAX_CALLS - 1}}}" if tool_use.allows_several else ""
-        opening = write(syntax.opening.removeprefix(syntax.marker))
-        self._rules += [
-            f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}",
-            f"calls: {opening} call {several} {write(syntax.closing)}",
-        ]
-        self._rules += self._around_calls(syntax, tool_use, content)
+        self._rules.append(f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}")
+
+    def add_rule(self, name: str, *parts: str) -> None:
+        """Adds a rule of names of rules, and of literal texts in quotes."""
+        written = (self._literals.write(part[1:-1]) if part.startswith("'") else part for part in parts)
+        self._rules.append(f"{name}: {' '.join(written)}")
 
     def add_thought(self, start: str, end: str, is_open: bool, answer: str) -> None:
         """Adds the start rule: reasoning, which the prompt may have opened already, and then `answer`."""
         write = self._literals.write
         ended = f"thought: /(.|\\n)*/ {write(end)}" if self._literals.is_special(end) else ""
-        self._rules.append(ended or f"thought[suffix={json.dumps(end)}]: {_ANYTHING}")
+        self._rules.append(ended or f"thought[suffix={json.dumps(end)}]: {ANYTHING}")
         self._rules.append("gap: /\\s{0,4}/")
         opened = f"thought gap {answer}"
         self._rules.append(f"start: {opened}" if is_open else f"start: {answer} | {write(start)} {opened}")
@@ -88,11 +96,11 @@ class AnswerGrammar:
         if tool_use.is_required:
             return [f"answer: {marker} calls"]
         if content is not None:
-            return [f"answer: {_CONTENT} | {marker} calls"]
+            return [f"answer: {CONTENT} | {marker} calls"]
         if not syntax.marker:
             first = (syntax.opening + syntax.before_name)[0]
             return ['answer: calls | free | ""', f"free: /[^\\s\\{first}](.|\\n)*/"]
         if self._literals.is_special(syntax.marker):
-            return [f"answer: free | free {marker} calls", f"free: {_ANYTHING}"]
-        until = f"until[suffix={json.dumps(syntax.marker, ensure_ascii=False)}]: {_ANYTHING}"
-        return ["answer: free | until calls", f"free: {_ANYTHING}", until]
+            return [f"answer: free | free {marker} calls", f"free: {ANYTHING}"]
+        until = f"until[suffix={json.dumps(syntax.marker, ensure_ascii=False)}]: {ANYTHING}"
+        return ["answer: free | until calls", f"free: {ANYTHING}", until]

@@ -1,11 +1,17 @@
 """Style of one answer: what a model may write in it, and how that is read."""
 
+import secrets
 from dataclasses import dataclass
 
 from headrace.gateway.chat.answer_grammar import AnswerGrammar
+from headrace.gateway.chat.channel_grammar import add_channels
+from headrace.gateway.chat.channels import channel_markers
+from headrace.gateway.chat.channels.channel_reader import ChannelReader
 from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
+from headrace.gateway.chat.reading.call_delta import ID_BYTES
 from headrace.gateway.chat.reading.call_reader import CallReader
+from headrace.gateway.chat.reading.part_reader import PartReader
 from headrace.gateway.chat.reading.reasoning_reader import ReasoningReader
 from headrace.gateway.chat.syntax.call_syntax import HERMES, SYNTAXES, CallSyntax
 from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
@@ -35,11 +41,13 @@ class AnswerStyle:
         """Returns the special tokens that the reader must see: they are otherwise left out of text."""
         return frozenset() if self.is_plain else self._literals().special_token_ids
 
-    def reader(self, choice_index: int = 0) -> AnswerReader | None:
+    def reader(self, choice_index: int = 0) -> PartReader | None:
         """Returns a reader for one of the answers to a request, or None where there is nothing to tell apart."""
         if self.is_plain:
             return None
         form = self.vocabulary.answer_format
+        if self._has_channels:
+            return ChannelReader(self.tool_use, f"{self.answer_id or secrets.token_hex(ID_BYTES)}-{choice_index}")
         reasons = bool(form.reasoning_end)
         return AnswerReader(
             ReasoningReader(form.reasoning_start, form.reasoning_end, self.opens_reasoning) if reasons else None,
@@ -55,6 +63,10 @@ class AnswerStyle:
         grammar = AnswerGrammar(self._literals())
         if wanted is not None:
             grammar.add_content(wanted)
+        parameter = _GRAMMAR_PARAMETER if wanted is None else wanted.parameter
+        if self._has_channels:
+            add_channels(grammar, self.tool_use, wanted)
+            return grammar.written(parameter)
         if self.tool_use is not None:
             grammar.add_calls(self._syntax, self.tool_use, wanted)
         answer = "content" if self.tool_use is None else "answer"
@@ -63,7 +75,11 @@ class AnswerStyle:
             grammar.add_thought(form.reasoning_start, form.reasoning_end, self.opens_reasoning, answer)
         else:
             grammar.start_with(answer)
-        return grammar.written(_GRAMMAR_PARAMETER if wanted is None else wanted.parameter)
+        return grammar.written(parameter)
+
+    @property
+    def _has_channels(self) -> bool:
+        return self.vocabulary.answer_format.tool_call_syntax == channel_markers.HARMONY
 
     @property
     def _syntax(self) -> CallSyntax:
@@ -71,5 +87,7 @@ class AnswerStyle:
 
     def _literals(self) -> LarkLiterals:
         form = self.vocabulary.answer_format
+        if self._has_channels:
+            return LarkLiterals(self.vocabulary, channel_markers.ALL)
         calls = self._syntax.literals if self.tool_use is not None else ()
         return LarkLiterals(self.vocabulary, [*calls, form.reasoning_start, form.reasoning_end])

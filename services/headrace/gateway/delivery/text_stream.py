@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.gateway.chat.answer_style import AnswerStyle
-from headrace.gateway.chat.reading.answer_reader import AnswerReader
 from headrace.gateway.chat.reading.call_delta import CallDelta, joined_calls
+from headrace.gateway.chat.reading.part_reader import PartReader
 from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.resumption.translation import singles
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
@@ -133,7 +133,7 @@ class TextStream:
         return token_ids[-1] if token_ids[-1] in self._request.sampling.stop_token_ids else None
 
 
-def _split(piece: Piece, reader: AnswerReader) -> None:
+def _split(piece: Piece, reader: PartReader) -> None:
     """Moves reasoning and calls out of a piece's text."""
     if reader.is_reasoning:
         piece.reasoning_token_count = len(piece.token_ids)

@@ -26,7 +26,9 @@ that fits counts."""
 _REFUSES_SYSTEM = re.compile(r"raise_exception\(['\"]System role")
 OWN_SYNTAX = "hermes"
 """Syntax that models are instructed to use when their template does not mention tools."""
-_REASONING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_REASONING = (("<|channel|>analysis<|message|>", "<|end|>"), ("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+HARMONY, _CHANNELS = "harmony", ("<|channel|>", "<|message|>")
+"""Format of answers in channels, of calls and of all else, and what its templates contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class TemplateFacts:
 def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
     """Reads the facts of a parsed template."""
     words = set(_words(parsed))
-    start, end = next((markers for markers in _REASONING if markers[1] in source), ("", ""))
+    has_channels = _follow(source, _CHANNELS)
+    known = _REASONING[:1] if has_channels else _REASONING[1:]
+    start, end = next((markers for markers in known if markers[1] in source), ("", ""))
     # Jinja's own search for variables generates code, for which it computes all constants of a stranger's template.
     shows_tools = any(name.name == "tools" and name.ctx == "load" for name in parsed.find_all(nodes.Name))
     content, arguments = field_uses(parsed, "content"), field_uses(parsed, "arguments")
@@ -70,7 +74,7 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
         reads_some_parts=content >= {Use.PARTS, Use.TEXT} and Use.STRING_TEST not in content,
         knows_no_content=Use.NONE_TEST in content,
         joins_arguments=Use.TEXT in arguments and not arguments & {Use.OBJECT, Use.STRING_TEST},
-        tool_call_syntax=_syntax(source) if shows_tools else OWN_SYNTAX,
+        tool_call_syntax=HARMONY if has_channels else _syntax(source) if shows_tools else OWN_SYNTAX,
         reasoning_start=start,
         reasoning_end=end,
     )

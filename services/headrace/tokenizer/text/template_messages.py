@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
-from headrace.tokenizer.text.template_facts import TemplateFacts
+from headrace.tokenizer.text.template_facts import HARMONY, TemplateFacts
 from headrace.tokenizer.text.tool_instructions import answer_with_calls, instructions, parsed, result_of_call
 
 _SHORT_ID = re.compile("[A-Za-z0-9]{9}")
@@ -32,7 +32,7 @@ def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
     converted: dict[str, Any] = {"role": role, "content": message.content}
     if message.name:
         converted["name"] = message.name
-    if message.reasoning:
+    if message.reasoning and not _says_both(message, facts):
         # Both names are read: transformers fills them as well.
         converted |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
     if facts.shows_calls:
@@ -44,6 +44,12 @@ def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
     if message.role == "tool":
         converted |= {"role": "user", "content": result_of_call(message)}
     return converted
+
+
+def _says_both(message: Message, facts: TemplateFacts) -> bool:
+    """Whether a message has content beside its calls where harmony's templates refuse reasoning as well: they take
+    either for it."""
+    return facts.tool_call_syntax == HARMONY and bool(message.content and message.tool_calls)
 
 
 def _calls(message: Message, facts: TemplateFacts) -> dict[str, Any]:

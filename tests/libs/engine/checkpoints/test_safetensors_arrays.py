@@ -1,16 +1,13 @@
 """numpy reads from safetensors files what torch reads, and refuses what is broken."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from headrace.engine.checkpoints.layout.stored_names import Piece
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.safetensors_weights import Weights
-from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.errors import InvalidCheckpoint
 
 SHAPE = (5, 3)
@@ -35,31 +32,6 @@ def test_floats_of_eight_bits_are_their_bytes(tmp_path: Path, dtype: torch.dtype
     assert arrays.array("m").tolist() == Weights(tmp_path).array("m").tolist() == codes.tolist()
     with pytest.raises(InvalidCheckpoint, match="tensor m holds F8_"):
         arrays.values("m", SHAPE)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("number", range(6))
-def test_a_matrix_within_a_stack_is_read_alone(tmp_path: Path, dtype: torch.dtype, number: int) -> None:
-    stack = torch.randn((3, 2 * 5, 3), generator=torch.Generator().manual_seed(1)).to(dtype)
-    save_file({"a": torch.ones(3, dtype=torch.int8), "m.weight": stack}, tmp_path / "model.safetensors")
-    expected, piece = stack.view(6, *SHAPE)[number], Piece("m", number, 2)
-    found = Weights(tmp_path).piece(piece, SHAPE, dtype, torch.device("cpu"))
-    assert torch.equal(found, expected)
-    numbers, storage = SafetensorsArrays(tmp_path).piece(piece, SHAPE)
-    assert torch.equal(torch.from_numpy(StoredArrays((numbers,), storage).values().copy()), expected.float())
-
-
-@pytest.mark.parametrize(
-    ("number", "count", "shape"), [(6, 2, SHAPE), (0, 1, SHAPE), (0, 2, (5, 4))], ids=["beyond", "parts", "inputs"]
-)
-def test_a_stack_of_other_matrices_is_named(tmp_path: Path, number: int, count: int, shape: tuple[int, int]) -> None:
-    save_file({"m.weight": torch.ones((3, 2 * 5, 3))}, tmp_path / "model.safetensors")
-    for read in (
-        SafetensorsArrays(tmp_path).piece,
-        partial(Weights(tmp_path).piece, dtype=torch.float32, device=torch.device("cpu")),
-    ):
-        with pytest.raises(InvalidCheckpoint, match=r"m\.weight has shape \(3, 10, 3\)"):
-            read(Piece("m", number, count), shape)
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:

@@ -124,6 +124,13 @@ def test_families(tmp_path: Path, family: str) -> None:
 
 
 @pytest.mark.usefixtures("forked")
+def test_a_shared_expert_is_whole_in_a_pipeline(tmp_path: Path) -> None:
+    """Its inner size is neither that of other experts nor that of layers without any."""
+    make_family(tmp_path, "glm4_moe")
+    check(tmp_path, SPLITS[1])
+
+
+@pytest.mark.usefixtures("forked")
 def test_a_layer_takes_two_exchanges_and_the_logits_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ranks take an all-reduce for each sum, which is the same in any order."""
     make_family(tmp_path, "llama", num_hidden_layers=3)

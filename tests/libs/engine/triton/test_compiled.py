@@ -323,6 +323,7 @@ def attention_types(kind: str, dtype: str) -> dict[str, str]:
         "queries": f"*{dtype}",
         "states": f"*{kind}",
         "scales": "*fp32",
+        "sinks": "*fp32",
         "tables": "*i32",
         "scale": "fp32",
         "window": "i32",
@@ -339,6 +340,7 @@ def attention_sizes(kind: str, head_size: int, dtype: str) -> dict[str, int | bo
         "padded_head": head_size,
         "has_scales": kind in {"i8", "fp8e4nv"},
         "has_cap": True,
+        "has_sinks": True,
         "tile": tile_of(head_size, torch.float32 if dtype == "fp32" else torch.bfloat16),
     }
 
@@ -384,7 +386,7 @@ def test_kernels_of_rows_spill_nothing(capability: int, is_split: bool) -> None:
         made = compile_for(capability, residual_norm.residual_norm_kernel, norm, sizes, residual_norm.WARP_COUNT)
         assert made.spilled_bytes == 0
     gate, kernel = first | counts | {"outputs": "*bf16", "size": "i32"}, gated_activation.gated_activation_kernel
-    for activation in ("silu", "gelu", "gelu_tanh", "relu"):
+    for activation in ("silu", "gelu", "gelu_tanh", "relu", "clamped_swish"):
         constants: dict[str, Any] = {"activation": activation, "block": gated_activation.BLOCK, **chosen}
         assert compile_for(capability, kernel, gate, constants, gated_activation.WARP_COUNT).spilled_bytes == 0
 

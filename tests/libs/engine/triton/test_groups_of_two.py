@@ -13,6 +13,7 @@ from tests.libs.engine.gguf_blocks import q4_k_m, write_model
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
 from tests.libs.engine.tiny_floats import Form, round_to_floats
 from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family, make_prompts
+from tests.libs.engine.tiny_mxfp4 import make_mxfp4
 from tests.libs.engine.tiny_quantized import Method, quantize_projections
 from tests.libs.engine.triton import interpreter
 
@@ -124,3 +125,10 @@ def test_a_mixture_of_experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
     called = launches(monkeypatch, grouped_experts, "gate_grouped", "multiply_grouped")
     assert generate(tmp_path, kernels="triton", **split) == expected
     assert called == {"gate_grouped", "multiply_grouped"}
+
+
+@pytest.mark.parametrize("split", [TENSOR, PIPELINE], ids=["tensor", "pipeline"])
+def test_gpt_oss(tmp_path: Path, split: dict[str, int]) -> None:
+    """Each rank has the sinks of its own heads, the whole router's bias, and the first one the biases of sums."""
+    make_mxfp4(tmp_path, intermediate_size=128)
+    assert generate(tmp_path, kernels="triton", **split) == generate(tmp_path, exact=True)

@@ -45,3 +45,15 @@ def test_a_gate_is_one_half_activated_times_the_other(size: int, dtype: torch.dt
         assert found.dtype == dtype
         assert torch.allclose(found.double(), expected, rtol=ERRORS[dtype], atol=ERRORS[dtype]), activation
         assert torch.equal(gate_rows(inputs[1:2], activation), found[1:2])
+
+
+@pytest.mark.parametrize("dtype", ERRORS)
+def test_gates_and_factors_are_clamped(dtype: torch.dtype) -> None:
+    inputs = make_inputs(3, 2 * 331, dtype) * 8
+    gates, factors = inputs.double().chunk(2, dim=-1)
+    low = gates.clamp(max=7)
+    expected = low * torch.sigmoid(1.702 * low) * (factors.clamp(-7, 7) + 1)
+    found = gate_rows(inputs, "clamped_swish")
+    assert (gates > 7).any()
+    assert (factors.abs() > 7).any()
+    assert torch.allclose(found.double(), expected, rtol=ERRORS[dtype], atol=ERRORS[dtype])

@@ -18,7 +18,7 @@ from headrace.engine.triton.residual_norm import add_and_normalize, normalize
 from headrace.engine.triton.split_sum import SplitRows, sum_splits
 
 DTYPES = (torch.float32, torch.bfloat16)
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "clamped_swish")
 ROWS = 3
 
 

@@ -10,6 +10,7 @@ from tests.libs.engine.gguf_blocks import KINDS, q4_k_m, write_model
 from tests.libs.engine.gguf_files import Kind
 from tests.libs.engine.tiny_floats import FORMS, Form, round_to_floats
 from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family, make_prompts, save_random
+from tests.libs.engine.tiny_mxfp4 import make_mxfp4
 from tests.libs.engine.tiny_quantized import Method, quantize_projections
 from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, SIZES, quantize_tiny
@@ -144,6 +145,16 @@ def test_experts_are_computed_together_where_they_are_alike(
         monkeypatch.setattr(grouped_experts, name, noted(getattr(grouped_experts, name), calls))
     assert generate(load(tmp_path, kernels="triton")) == expected
     assert set(calls) == ({"gate_grouped", "multiply_grouped"} if is_grouped else set())
+
+
+def test_gpt_oss_with_mxfp4_gives_the_tokens_of_the_exact_cpu_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_mxfp4(tmp_path)
+    expected = generate(load(tmp_path, exact=True))
+    products = watch_products(monkeypatch)
+    assert generate(load(tmp_path, kernels="triton")) == expected
+    assert {(192, 64), (64, 96)} <= {shape for shape, _ in products}
 
 
 def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(

@@ -58,6 +58,25 @@ def test_the_markers_of_reasoning_are_found() -> None:
     assert ChatTemplate(PLAIN, {}).facts.reasoning_end == ""
 
 
+def test_channels_are_found_whatever_the_template_says_of_tools() -> None:
+    source = "{{ '<|start|>assistant<|channel|>final<|message|>' + messages[0].content + '<|end|>' }}"
+    facts = ChatTemplate(source, {}).facts
+    assert facts.tool_call_syntax == "harmony"
+    assert (facts.reasoning_start, facts.reasoning_end) == ("<|channel|>analysis<|message|>", "<|end|>")
+
+
+def test_reasoning_beside_the_content_of_a_call_is_left_out_in_channels() -> None:
+    source = (
+        "{{ '<|channel|><|message|>' }}{% for m in messages %}{% if m.thinking and m.content and m.tool_calls %}"
+        "{{ raise_exception('both') }}{% endif %}{{ m.thinking }}/{{ m.content }};{% endfor %}"
+    )
+    call = (ToolCall("call_1", "now", "{}"),)
+    said = (Message("user", "a"), Message("assistant", "b", reasoning="c", tool_calls=call))
+    thought = (Message("user", "a"), Message("assistant", "", reasoning="c", tool_calls=call))
+    assert ChatTemplate(source, {}).render(Conversation(said)).endswith("/b;")
+    assert ChatTemplate(source, {}).render(Conversation(thought)).endswith("c/;")
+
+
 def test_a_template_without_tools_gets_them_as_text() -> None:
     text = ChatTemplate(PLAIN, {}).render(CONVERSATION)
     assert text.startswith("[system]Be brief.")

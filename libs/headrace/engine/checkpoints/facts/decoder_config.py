@@ -10,21 +10,6 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 
 
 @dataclass(frozen=True, slots=True)
-class ModulePart:
-    """A module of a layer that checkpoints have within a larger tensor: some rows of one matrix, or of each in a stack
-    of one matrix for each expert."""
-
-    module: str
-    """Name of the module; that of an expert without its number."""
-    stored: str
-    """Name of the module whose weight is that tensor."""
-    index: int = 0
-    """Place among the modules that share a matrix, each with as many rows."""
-    count: int = 1
-    """Modules that share a matrix."""
-
-
-@dataclass(frozen=True, slots=True)
 class DecoderConfig:
     """The shape of a decoder. Default values are Llama's."""
 
@@ -81,18 +66,17 @@ class DecoderConfig:
     halves, as all other families have them."""
     module_names: tuple[tuple[str, str], ...] = ()
     """Names of a layer's modules, each with the one that checkpoints of this family have in its place."""
-    module_parts: tuple[ModulePart, ...] = ()
-    """Modules of a layer that are parts of larger tensors in checkpoints of this family."""
     is_nested: bool = False
     """Whether checkpoints have the decoder as a part of a model that also reads images, under a prefix."""
+    has_sinks: bool = False
+    """Whether softmax counts one more score in each head, learned, of a key without a value (Agarwal et al., 2025)."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 
     @property
     def has_usual_modules(self) -> bool:
         """Whether checkpoints have the modules of Llama, Phi-3 or Gemma 2: adapters and quantizers know no others."""
-        has_others = self.module_names or self.module_parts or self.pairs_neighbors or self.is_nested
-        return not has_others and self.blocks == BlockFacts()
+        return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()
 
     @property
     def widest_window(self) -> int | None:

@@ -38,6 +38,21 @@ class SharedExpert:
     intermediate_size: int
     gate: str = ""
     """Name, within the block, of its gate. Empty: its weight is one."""
+    fuses_gates: bool = False
+    """Whether checkpoints fuse its gate and up projections into one matrix, as `gate_up_proj`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackedExperts:
+    """Names and layout of tensors that hold the weights of all experts of a layer, one entry for each."""
+
+    gate_up: str
+    """Name, within the block, of plain weights of gates and ups. Biases, codes and scales add to it."""
+    down: str
+    is_transposed: bool
+    """Whether an entry of plain weights is [in, out]."""
+    is_interleaved: bool
+    """Whether gates and ups alternate. Otherwise all gates come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,10 @@ class ExpertConfig:
     """Names of an expert's gate, up and down projections in checkpoints."""
     shared: SharedExpert | None = None
     """None: there is none."""
+    has_router_bias: bool = False
+    """Whether the router's product has a bias."""
+    stacked: StackedExperts | None = None
+    """None: checkpoints have each expert's weights apart."""
 
     @property
     def place_count(self) -> int:
@@ -66,6 +85,11 @@ class ExpertConfig:
         """Names, within the block, of what the router's rows are in checkpoints, with their numbers."""
         gate = self.shared.gate if self.shared else ""
         return {"gate": self.count} | ({gate: 1} if gate else {})
+
+    def gate_up_names(self, name: str) -> tuple[str, ...]:
+        """Names the gate and up projections of an expert, or their fused one."""
+        is_fused = self.shared is not None and name == self.shared.module and self.shared.fuses_gates
+        return ("gate_up_proj",) if is_fused else self.projections[:2]
 
     @property
     def experts(self) -> list[tuple[str, int]]:

@@ -11,8 +11,9 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 Method = Literal["awq", "gptq", "compressed-tensors", "float-quantized", "fp4-pack-quantized", "fp8"]
 """Layout of a module's tensors. compressed-tensors has three: of integers, and of numbers of 8 and of 4 bits."""
-METHODS = ("awq", "gptq", "compressed-tensors", "fp8")
+METHODS = ("awq", "gptq", "compressed-tensors", "fp8", "mxfp4")
 SUPPORTED_BITS = (2, 3, 4, 8)
+MXFP4_GROUP = 32
 FLOAT_FORMATS: dict[str, tuple[Method, int]] = {
     "float-quantized": ("float-quantized", 8),
     "mxfp4-pack-quantized": ("fp4-pack-quantized", 4),
@@ -77,6 +78,8 @@ def read_scheme(folder: Path, config: Mapping[str, Any]) -> QuantizationScheme |
             return _compressed_tensors(raw)
         if method == "fp8":
             return _fp8(raw)
+        if method == "mxfp4":
+            return QuantizationScheme("fp4-pack-quantized", 4, MXFP4_GROUP, symmetric=True, is_float=True)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise

@@ -28,6 +28,7 @@ from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_R
 from headrace.engine.checkpoints.families.experts.dots1 import DOTS1
 from headrace.engine.checkpoints.families.experts.ernie4_5_moe import ERNIE4_5_MOE
 from headrace.engine.checkpoints.families.experts.glm4_moe import GLM4_MOE
+from headrace.engine.checkpoints.families.experts.gpt_oss import GPT_OSS
 from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE, GRANITE_MOE_SHARED
 from headrace.engine.checkpoints.families.experts.minimax_m2 import MINIMAX_M2
 from headrace.engine.checkpoints.families.experts.olmoe import OLMOE
@@ -56,7 +57,7 @@ _FUSED = (
     GEMMA3_MULTIMODAL,
 )
 _COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
-_EXPERTS = (QWEN2_MOE, GLM4_MOE, DOTS1, ERNIE4_5_MOE, OLMOE, GRANITE_MOE, GRANITE_MOE_SHARED, MINIMAX_M2)
+_EXPERTS = (QWEN2_MOE, GLM4_MOE, DOTS1, ERNIE4_5_MOE, OLMOE, GRANITE_MOE, GRANITE_MOE_SHARED, MINIMAX_M2, GPT_OSS)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS)}
 
 ENCODER_FAMILIES = {

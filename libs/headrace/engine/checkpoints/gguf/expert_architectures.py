@@ -99,6 +99,7 @@ def _granite_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
         "num_local_experts": metadata.integer("expert_count"),
         "num_experts_per_tok": metadata.integer("expert_used_count"),
         "shared_intermediate_size": metadata.integer("expert_shared_feed_forward_length", 0),
+        "fuses_shared_gates": False,
     }
 
 

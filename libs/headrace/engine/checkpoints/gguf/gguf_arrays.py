@@ -25,6 +25,8 @@ from headrace.gguf_text.gguf_tensor import GgufTensor
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+BARE_NAMES = {"self_attn.sinks": "attn_sinks.weight"}
+"""Tensors of a layer that belong to no module of their own."""
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps")
@@ -190,7 +192,7 @@ class GgufArrays:
         if not module.startswith("model.layers."):
             return name, None
         index, _, part = module.removeprefix("model.layers.").partition(".")
-        names = self._architecture.layer_names
+        names = {**self._architecture.layer_names, **BARE_NAMES}
         return f"blk.{index}.{names.get(f'{part}.{kind}') or f'{names.get(part, part)}.{kind}'}", None
 
     def _in_order(self, gguf_name: str, values: NDArray[Scalar]) -> NDArray[Scalar]:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.weights.quantized_arrays import BlockRun, Codes, Floats, QuantizedArrays
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
+EXPONENT_BIAS = 127
+"""Number that is added to the exponents of MXFP4."""
 Blocks = NDArray[np.uint8]
 Parts = tuple[Codes, Floats, Codes | Floats]
 """Codes [blocks, columns], scales [blocks, groups], and zero points or offsets of the same shape."""
@@ -21,7 +23,9 @@ def block_codes(run: BlockRun) -> QuantizedArrays:
     codes, scales, zeros = read(blocks)
     group_size = codes.shape[1] // scales.shape[1]
     shape = len(rows), -1
-    return QuantizedArrays(codes.reshape(shape), scales.reshape(shape), zeros.reshape(shape), bits, group_size)
+    grids = scales.reshape(shape), zeros.reshape(shape)
+    is_float = run.storage is Storage.MXFP4
+    return QuantizedArrays(codes.reshape(shape), *grids, bits, group_size, is_float=is_float)
 
 
 def _q4_0(blocks: Blocks) -> Parts:
@@ -52,6 +56,12 @@ def _q5_k(blocks: Blocks) -> Parts:
     fifth = np.unpackbits(blocks[:, 16:48, None], axis=2, bitorder="little").swapaxes(1, 2) << np.uint8(4)
     codes: Codes = _quarters(blocks[:, 48:]) | fifth
     return codes.reshape(len(blocks), -1), *_grid_k(blocks)
+
+
+def _mxfp4(blocks: Blocks) -> Parts:
+    exponents = np.ascontiguousarray(blocks[:, :1]).astype(np.int32)
+    scales: Floats = np.ldexp(np.float32(1), exponents - EXPONENT_BIAS).astype(np.float32)
+    return _centered(_halves(blocks[:, 1:]), scales, 0)
 
 
 def _q6_k(blocks: Blocks) -> Parts:
@@ -106,5 +116,6 @@ _READERS: dict[Storage, tuple[Callable[[Blocks], Parts], int]] = {
     Storage.Q4_K: (_q4_k, 4),
     Storage.Q5_K: (_q5_k, 8),
     Storage.Q6_K: (_q6_k, 8),
+    Storage.MXFP4: (_mxfp4, 4),
 }
 """Reader of each kind of block, and the bits in which its codes are kept."""

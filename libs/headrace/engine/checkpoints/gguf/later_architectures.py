@@ -63,6 +63,24 @@ def _stablelm(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _gpt_oss(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Sets what files do not say to what all existing models of the family have: every second layer has a window, and
+    YaRN does not round the bounds of its ramp."""
+    rope = {
+        "rope_type": "yarn",
+        "factor": metadata.number("rope.scaling.factor"),
+        "original_max_position_embeddings": metadata.integer("rope.scaling.original_context_length"),
+        "truncate": False,
+    }
+    return {
+        "num_local_experts": metadata.integer("expert_count"),
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "intermediate_size": metadata.integer("expert_feed_forward_length"),
+        "sliding_window": metadata.integer("attention.sliding_window"),
+        "rope_scaling": rope,
+    }
+
+
 LATER_ARCHITECTURES = {
     "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
     "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=granite_factors),
@@ -73,6 +91,12 @@ LATER_ARCHITECTURES = {
         biased_modules={**_QUERY_BIAS, "attention_out_bias": "attn_output", "mlp_bias": "ffn_down"},
     ),
     "ernie4_5": GgufArchitecture("Ernie4_5ForCausalLM", biased_modules={"use_bias": "attn_q"}),
+    "gpt-oss": GgufArchitecture(
+        "GptOssForCausalLM",
+        {**LAYER_NAMES, "post_attention_layernorm": "post_attention_norm"},
+        biased_modules=_QUERY_BIAS,
+        describe=_gpt_oss,
+    ),
     "olmo2": GgufArchitecture("Olmo2ForCausalLM", _SANDWICH_NAMES, describe=_olmo2),
     "exaone4": GgufArchitecture("Exaone4ForCausalLM", _SANDWICH_NAMES, describe=_exaone4),
     "command-r": GgufArchitecture("CohereForCausalLM", describe=_command_r),

@@ -114,7 +114,12 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def router(self, prefix: str, experts: ExpertConfig) -> Projection[ArrayT, WeightT]:
         """Reads the product that scores experts, and the gate of the shared one as its last row."""
         sizes = {f"{prefix}.{name}": size for name, size in experts.router_rows.items()}
-        return self.projection(sizes, self._config.hidden_size, has_bias=False)
+        return self.projection(sizes, self._config.hidden_size, has_bias=experts.has_router_bias)
+
+    def sinks(self, index: int) -> ArrayT:
+        """Reads the scores [heads] that softmax counts beside those of keys."""
+        self.parameter_count += self._config.head_count
+        return self._tensors.precise(f"model.layers.{index}.self_attn.sinks", (self._config.head_count,))
 
     def router_bias(self, prefix: str, experts: ExpertConfig) -> ArrayT:
         """Reads the numbers [experts], or [1, experts], that the choice of experts adds to their scores."""

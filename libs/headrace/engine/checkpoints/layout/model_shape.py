@@ -132,11 +132,11 @@ def _experts(
     yield Product(weights.router(prefix, experts).weight)
     if experts.routing.bias_name:
         weights.router_bias(prefix, experts)
-    *gate_up, down = experts.projections
 
     def parts(name: str, inner: int) -> list[Projection[None, tuple[Module, ...]]]:
         module = f"{prefix}.{name}"
-        return [weights.gate_up_of(module, tuple(gate_up), inner), weights.down_of(module, down, inner)]
+        gate_up = weights.gate_up_of(module, experts.gate_up_names(name), inner)
+        return [gate_up, weights.down_of(module, experts.projections[2], inner)]
 
     for part in parts("experts.0", experts.intermediate_size):
         yield Product(part.weight, experts.count, experts.routing.chosen_count)

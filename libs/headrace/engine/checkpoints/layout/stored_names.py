@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ModulePart
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 
 PREFIX = "model."
 NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
@@ -12,7 +13,6 @@ NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
 HEADS = {"language_model.model.": "language_model.lm_head"}
 """Names of the head by prefix, where it is not `lm_head`."""
 _MODULE = re.compile(r"(layers\.\d+\.)(.+)\.(\w+)")
-_EXPERT = re.compile(r"\.experts\.(\d+)\.")
 
 
 class TensorNames(Protocol):
@@ -29,37 +29,17 @@ class ModuleNaming:
     """See `DecoderConfig.module_names`."""
     prefixes: tuple[str, ...] = (PREFIX,)
     """Prefixes to look for, in this order."""
-    parts: tuple[ModulePart, ...] = ()
-    """See `DecoderConfig.module_parts`."""
+    stacked: StackedExperts | None = None
+    """Layout of experts that are stacked."""
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
         prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
-        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), config.module_parts)
+        stacked = None if config.experts is None else config.experts.stacked
+        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked)
 
 
 USUAL_NAMING = ModuleNaming()
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A matrix [out, in] within a larger tensor [count x out, in] or [experts, count x out, in]."""
-
-    module: str
-    """Name of the module whose weight is the tensor."""
-    number: int
-    """Place among all matrices of this size in the tensor, one after the other."""
-    count: int
-    """Matrices that follow each other in one of the tensor."""
-
-    @property
-    def tensor(self) -> str:
-        return f"{self.module}.weight"
-
-    def fits(self, found: tuple[int, ...], shape: tuple[int, int]) -> bool:
-        """Whether a tensor of shape `found` has a matrix of this shape there."""
-        stack = {2: 1, 3: found[0]}.get(len(found), 0)
-        return found[-2:] == (self.count * shape[0], shape[1]) and self.number < stack * self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +48,16 @@ class StoredNames:
 
     prefix: str = PREFIX
     modules: dict[str, str] = field(default_factory=dict)
-    parts: dict[str, ModulePart] = field(default_factory=dict)
 
     @classmethod
     def of(cls, naming: ModuleNaming, names: TensorNames) -> Self:
         """Finds the prefix that the tensors `names` have: the first one, if none has an embedding."""
         found = (prefix for prefix in naming.prefixes if f"{prefix}embed_tokens.weight" in names)
-        parts = {part.module: part for part in naming.parts}
-        return cls(next(found, naming.prefixes[0]), dict(naming.modules), parts)
+        return cls(next(found, naming.prefixes[0]), dict(naming.modules))
 
     @property
     def are_usual(self) -> bool:
-        return self.prefix == PREFIX and not self.modules and not self.parts
+        return self.prefix == PREFIX and not self.modules
 
     def stored(self, name: str) -> str:
         """Returns the stored name of a tensor, such as model.norm.weight, or of a module such as lm_head."""
@@ -87,16 +65,6 @@ class StoredNames:
             head, dot, kind = name.partition(".")
             return (HEADS.get(self.prefix, head) if head == "lm_head" else head) + dot + kind
         return self.prefix + self._renamed(name.removeprefix(PREFIX))
-
-    def piece(self, name: str) -> Piece | None:
-        """Returns the place of a module, or of the weight of a module, within a larger tensor. None: it is one."""
-        layer, _, part = name.removeprefix(f"{PREFIX}layers.").removesuffix(".weight").partition(".")
-        expert = _EXPERT.search(part)
-        found = self.parts.get(_EXPERT.sub(".experts.", part))
-        if found is None:
-            return None
-        number = (int(expert[1]) if expert else 0) * found.count + found.index
-        return Piece(f"{self.prefix}layers.{layer}.{found.stored}", number, found.count)
 
     def _renamed(self, name: str) -> str:
         """Renames a module, or the module of a tensor."""

@@ -13,6 +13,8 @@ from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.kernels.packed_weight import GROUPS
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
+NO_EXPONENT = 255
+"""Scale of MXFP4 that is no number."""
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
 _SCALE_PLACES = {Storage.Q6_K: (208, 210), **dict.fromkeys((Storage.Q4_0, Storage.Q5_0, Storage.Q8_0), (0, 2))}
@@ -81,6 +83,10 @@ class BlockRun:
         begin, end = _SCALE_PLACES.get(self.storage, (0, 4))
         for part in self.parts:
             each = part.reshape(-1, BLOCKS[self.storage].file_bytes)
+            if self.storage is Storage.MXFP4:
+                if (each[:, 0] == NO_EXPONENT).any():
+                    return False
+                continue
             if ((each[:, begin + 1 : end : 2] & 0x7C) == 0x7C).any():
                 return False
         return True

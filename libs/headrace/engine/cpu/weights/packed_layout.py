@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.cpu.weights.key_factors import MAX_EXPONENT, are_key_factors
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names, router_bias_names
+from headrace.engine.cpu.weights.packed_weights import (
+    PackedWeights,
+    Table,
+    factor_names,
+    norm_names,
+    router_bias_names,
+    sink_names,
+)
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
 from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 
@@ -21,7 +28,7 @@ PLAIN: dict[Storage, np.dtype[Any]] = {
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     """Raises ValueError if an array is missing, unknown, or has the wrong shape or type for the model."""
-    vector_sizes = norm_names(config) | factor_names(config) | router_bias_names(config)
+    vector_sizes = norm_names(config) | factor_names(config) | router_bias_names(config) | sink_names(config)
     _same_names("vectors", weights.vectors, vector_sizes)
     for name, size in vector_sizes.items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))

@@ -15,7 +15,13 @@ from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Bl
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.checkpoints.weights.weight_rounding import HEAD_BITS, WeightRounding
 from headrace.engine.cpu.weights.key_factors import choose_key_factors
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names, router_bias_names
+from headrace.engine.cpu.weights.packed_weights import (
+    PackedWeights,
+    Table,
+    gate_up_rows,
+    norm_names,
+    router_bias_names,
+)
 from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
@@ -51,6 +57,8 @@ def read_packed_weights(
         weights.vectors[f"{index}.key_factors"] = _key_factors(qkv, weights, config, index)
         weights.matrices |= _pack_attention(reader, qkv, index) | _pack_feed_forward(reader, config, index)
         weights.vectors |= _router_bias(reader, config, index)
+        if config.has_sinks:
+            weights.vectors[f"{index}.sinks"] = np.array(reader.sinks(index))
         tensors.forget()
     if config.has_head:
         head = embedding if config.tied_embeddings else reader.head().weight
@@ -101,12 +109,11 @@ def _pack_feed_forward(reader: _Reader, config: DecoderConfig, index: int) -> di
     if experts is None or index in experts.dense_layers:
         return _pack_block(f"{index}", reader.gate_up(index), reader.down(index), config.intermediate_size)
     module = f"model.layers.{index}.{experts.module}"
-    *names, down = experts.projections
     packed = {f"{index}.router": _pack(reader.router(module, experts))}
     for name, inner in experts.experts:
         prefix = f"{module}.{name}"
-        gate_up, last = reader.gate_up_of(prefix, tuple(names), inner), reader.down_of(prefix, down, inner)
-        packed |= _pack_block(f"{index}.{name}", gate_up, last, inner)
+        gate_up = reader.gate_up_of(prefix, experts.gate_up_names(name), inner)
+        packed |= _pack_block(f"{index}.{name}", gate_up, reader.down_of(prefix, experts.projections[2], inner), inner)
     return packed
 
 

@@ -25,7 +25,8 @@ class PackedWeights:
     embedding: Table
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     """Weights of norms, by the name of the norm; and the factors of each layer's keys, see `choose_key_factors`, as in
-    `0.key_factors`; and the numbers that the choice of experts adds, as in `0.router_bias`."""
+    `0.key_factors`; and the numbers that the choice of experts adds, as in `0.router_bias`, and softmax counts, as in
+    `0.sinks`."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
     """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; `head`, if there is one. A
     layer with experts has a `router`, whose last row may be the gate of the shared expert, and `gate_up` and `down` of
@@ -74,6 +75,12 @@ def router_bias_names(config: DecoderConfig) -> dict[str, int]:
         return {}
     layers = [index for index in range(config.layer_count) if index not in experts.dense_layers]
     return {f"{index}.router_bias": experts.count for index in layers}
+
+
+def sink_names(config: DecoderConfig) -> dict[str, int]:
+    """Returns the names of the scores that softmax counts beside those of keys, and their sizes."""
+    layers = range(config.layer_count) if config.has_sinks else ()
+    return {f"{index}.sinks": config.head_count for index in layers}
 
 
 def factor_names(config: DecoderConfig) -> dict[str, int]:

@@ -28,7 +28,7 @@ class TritonAttention:
         self._states = self.block_store = states
         self._device = device
         self._rotary = _rotary_heads(heads, layers, device)
-        self._rules = [AttentionRule(heads.scale, layer.window, heads.soft_cap) for layer in layers]
+        self._rules = [AttentionRule(heads.scale, layer.window, heads.soft_cap, layer.sinks) for layer in layers]
         self._step = self._lay_out(NO_STEP)
 
     @property

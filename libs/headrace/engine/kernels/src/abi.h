@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 13;
+constexpr int kVersion = 14;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -28,6 +28,7 @@ enum Storage : int32_t {
     kQ4K = 12,
     kQ5K = 13,
     kQ6K = 14,
+    kMxfp4 = 15,
 };
 
 // Elementwise functions.
@@ -37,6 +38,7 @@ enum Function : int32_t {
     kGeluTanh = 2,
     kRelu = 3,
     kSoftCap = 4,
+    kClampedSwish = 5,  // Of gates, with clamped factors plus one: see functions.h
 };
 
 // A weight matrix [out, in], packed in panels of 16 rows: see matrix.h.
@@ -78,6 +80,8 @@ struct Layer {
     // [kv heads, head] or null: powers of two that rotated keys are divided by before they are stored, and queries
     // multiplied by. They keep small elements of keys apart from large ones: see key_factors.py.
     const float *key_factors;
+    // [heads] or null: scores of a key without a value, which softmax counts for each head (Agarwal et al., 2025).
+    const float *sinks;
 };
 
 // Functions that make weights of a router's outputs.

@@ -15,6 +15,12 @@ namespace HEADRACE_ISA {
 
 // --- Codes times codes ---------------------------------------------------------------------------------------------
 
+// Loads the scales of a span, for 16 rows.
+template <int kStorage> inline Floats load_scales(const uint8_t *p) {
+    const auto *halves = reinterpret_cast<const uint16_t *>(p);
+    return block_format(kStorage).is_float ? load_bf16(halves) : load_f16(halves);
+}
+
 // Spans of 32: one sum of codes each.
 template <int kStorage, int kRows, int kPanels>
 inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t panel, int64_t next, int64_t row,
@@ -33,7 +39,7 @@ inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t pane
         sum_group<kStorage>(p + g * format.code_bytes(), next, codes, w.in, sums);
         for (int j = 0; j < kPanels; ++j) {
             const int64_t at = j * next + g * kPanel * 2;
-            const Floats scale = load_f16(reinterpret_cast<const uint16_t *>(scales + at));
+            const Floats scale = load_scales<kStorage>(scales + at);
             for (int m = 0; m < kRows; ++m)
                 y[j][m] = fma(to_floats(sums[j][m]), scale * spread(x.scales[(row + m) * groups + g]), y[j][m]);
             if (!has_minima) continue;
@@ -119,7 +125,7 @@ inline GroupScales group_scales(const uint8_t *panel, int64_t in, int64_t group,
     if constexpr (format.span == 32) {
         const int64_t groups = in / format.span;
         const uint8_t *scales = panel + groups * format.code_bytes() + group * kPanel * 2;
-        return {halves(scales), has_minima ? halves(scales + groups * kPanel * 2) : spread(0.0f)};
+        return {load_scales<kStorage>(scales), has_minima ? halves(scales + groups * kPanel * 2) : spread(0.0f)};
     } else {
         const int64_t at = group % format.groups();
         const uint8_t *span = panel + group / format.groups() * format.panel_bytes;
@@ -170,6 +176,7 @@ template <typename Body> inline void with_codes_of(int32_t storage, const Body &
         case kQ4K: return body(std::integral_constant<int, kQ4K>{});
         case kQ5K: return body(std::integral_constant<int, kQ5K>{});
         case kQ6K: return body(std::integral_constant<int, kQ6K>{});
+        case kMxfp4: return body(std::integral_constant<int, kMxfp4>{});
     }
 }
 

@@ -22,11 +22,21 @@ inline uint16_t load_half(const uint8_t *p) {
     return half;
 }
 
+// Returns half of the power of two that E8M0 stands for, as bf16: 2^(exponent - 128), NaN for the largest exponent.
+inline uint16_t half_unit(uint8_t exponent) {
+    if (exponent == 255) return 0x7FC0;
+    return static_cast<uint16_t>(exponent > 1 ? (exponent - 1) << 7 : exponent ? 0x40 : 0x20);
+}
+
 // Reads a block of 32 codes. Codes of 8 bits become unsigned.
 template <int kStorage> inline void read_small_block(const uint8_t *from, Block *block) {
     constexpr BlockFormat format = block_format(kStorage);
-    block->scale = load_half(from);
-    from += 2;
+    if constexpr (format.is_float) {
+        block->scale = half_unit(*from++);
+    } else {
+        block->scale = load_half(from);
+        from += 2;
+    }
     if constexpr (format.has_minima) {
         block->minimum = load_half(from);
         from += 2;
@@ -157,6 +167,7 @@ inline void pack_blocks(const uint8_t *blocks, const int64_t *rows, int64_t out,
         case kQ4K: return pack_blocks<kQ4K>(blocks, rows, out, in, panels);
         case kQ5K: return pack_blocks<kQ5K>(blocks, rows, out, in, panels);
         case kQ6K: return pack_blocks<kQ6K>(blocks, rows, out, in, panels);
+        case kMxfp4: return pack_blocks<kMxfp4>(blocks, rows, out, in, panels);
     }
 }
 

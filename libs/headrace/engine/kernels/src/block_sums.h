@@ -20,12 +20,16 @@ template <int64_t kQuads, typename Body> HEADRACE_INLINE inline void each_quad(c
     }(std::make_integer_sequence<int, kQuads>{});
 }
 
+// Numbers of E2M1 in halves, plus the code of 0: 0 to 6, then 0 to -6.
+alignas(16) constexpr uint8_t kHalves[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 // Returns the codes of four columns, one in each byte of a lane. `p` points to the codes of a group.
 template <int kStorage, int kQuad> HEADRACE_INLINE inline Ints quad_codes(const uint8_t *p) {
     constexpr BlockFormat format = block_format(kStorage);
     if constexpr (format.high_bits < 0) return load_i32(p + kQuad * kLineBytes);
     const Ints nibbles = load_i32(p + kQuad / 2 * kLineBytes);
     const Ints low = (kQuad % 2 ? shift_right<4>(nibbles) : nibbles) & spread(int32_t{0x0F0F0F0F});
+    if constexpr (format.is_float) return looked_up(kHalves, low);
     if constexpr (format.high_bits <= 0) return low;
     // The bits move to the places of 16 and 32.
     constexpr int kShift = 4 - kQuad * format.high_bits;
@@ -92,9 +96,10 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
 
 #elif defined(HEADRACE_AVX2)
 
-// Quads whose products fit 16 bits together: at most 15, 31 or 63 times 127, two in a lane, for each quad.
+// Quads whose products fit 16 bits together: at most 15, 31 or 63 times 127, two in a lane, for each quad. Halves of
+// E2M1 are at most 24.
 template <int kStorage> constexpr int narrow_quads() {
-    constexpr int kHigh = block_format(kStorage).high_bits;
+    constexpr int kHigh = block_format(kStorage).is_float ? 1 : block_format(kStorage).high_bits;
     return kHigh == 0 ? 8 : kHigh == 1 ? 4 : 2;
 }
 

@@ -16,7 +16,7 @@ namespace HEADRACE_ISA {
     return x;
 }
 
-// Gates of one block for some rows: function(gate) * up.
+// Gates of one block for some rows: function(gate) * raised(up).
 class Gates {
   public:
     // `active` [rows, inner] receives them.
@@ -38,7 +38,7 @@ class Gates {
             if (panel % 2 == 0)
                 store(gate, activated(function_, y));
             else
-                put(active_ + row * inner(), panel / 2, inner(), load(gate) * y);
+                put(active_ + row * inner(), panel / 2, inner(), load(gate) * raised(function_, y));
         });
     }
 
@@ -52,7 +52,7 @@ class Gates {
     void up(const Inputs &inputs) const {
         products_.multiply_all(mlp_.up, inputs, rows_, [this](int64_t panel, int64_t row, Floats y) {
             float *to = active_ + row * inner();
-            put(to, panel, inner(), get(to, panel, inner()) * whole(mlp_.up, panel, row, y));
+            put(to, panel, inner(), get(to, panel, inner()) * raised(function_, whole(mlp_.up, panel, row, y)));
         });
     }
 

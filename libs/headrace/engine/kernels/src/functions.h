@@ -58,6 +58,20 @@ inline Floats gelu_tanh(Floats x) {
     return spread(0.5f) * x * (spread(1.0f) + hyperbolic_tangent(inner));
 }
 
+// The gates of gpt-oss (Agarwal et al., 2025): x * sigmoid(1.702 x) of x up to a limit, times a factor within the
+// limit, plus one.
+constexpr float kSwishLimit = 7.0f;
+inline Floats clamped_swish(Floats x) {
+    const Floats low = smaller(spread(kSwishLimit), x);
+    return low / (spread(1.0f) + exponential(low * spread(-1.702f)));
+}
+
+// Returns what gates of `function` multiply, from the products of a block's inputs.
+inline Floats raised(int32_t function, Floats x) {
+    if (function != kClampedSwish) return x;
+    return smaller(spread(kSwishLimit), larger(spread(-kSwishLimit), x)) + spread(1.0f);
+}
+
 // cap * tanh(x / cap): about x for small numbers, never beyond +-cap (Gemma 2).
 inline Floats soft_cap(Floats x, float cap) { return hyperbolic_tangent(x / spread(cap)) * spread(cap); }
 
@@ -69,6 +83,7 @@ template <typename Body> inline void with_function(int32_t name, float cap, cons
         case kGeluTanh: return body([](Floats x) { return gelu_tanh(x); });
         case kRelu: return body([](Floats x) { return choose(spread(0.0f), x, spread(0.0f), x); });
         case kSoftCap: return body([=](Floats x) { return soft_cap(x, cap); });
+        case kClampedSwish: return body([](Floats x) { return clamped_swish(x); });
     }
 }
 

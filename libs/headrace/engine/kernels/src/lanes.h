@@ -80,6 +80,11 @@ inline void store_s16(int16_t *p, Ints a) { _mm256_storeu_si256((__m256i *)p, _m
 inline Floats load_f16(const uint16_t *p) { return {_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p))}; }
 inline Pairs load_pairs(const void *p) { return {_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p))}; }
 inline Ints add_pairs(Ints s, Pairs a, int32_t two) { return {_mm512_dpwssd_epi32(s.v, a.v, _mm512_set1_epi32(two))}; }
+// Replaces each byte, below 16, by that of a table.
+inline Ints looked_up(const uint8_t *table, Ints codes) {
+    const __m512i tables = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i *>(table)));
+    return {_mm512_shuffle_epi8(tables, codes.v)};
+}
 // `a` where x >= limit, else 0.
 inline Floats where_at_least(Floats x, Floats limit, Floats a) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
@@ -169,6 +174,11 @@ inline Pairs load_pairs(const void *p) {
 inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
     const __m256i y = _mm256_set1_epi32(two);
     return {_mm256_add_epi32(s.a, _mm256_madd_epi16(x.a, y)), _mm256_add_epi32(s.b, _mm256_madd_epi16(x.b, y))};
+}
+// Replaces each byte, below 16, by that of a table.
+inline Ints looked_up(const uint8_t *table, Ints x) {
+    const __m256i tables = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i *>(table)));
+    return {_mm256_shuffle_epi8(tables, x.a), _mm256_shuffle_epi8(tables, x.b)};
 }
 // `z` where x >= y, else 0.
 inline Floats where_at_least(Floats x, Floats y, Floats z) {
@@ -269,6 +279,14 @@ inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
     const int32_t second = two >> 16;
     for (int i = 0; i < kLanes; ++i) s.v[i] += x.v[2 * i] * first + x.v[2 * i + 1] * second;
     return s;
+}
+// Replaces each byte, below 16, by that of a table.
+inline Ints looked_up(const uint8_t *table, Ints x) {
+    uint8_t bytes[4 * kLanes];
+    std::memcpy(bytes, x.v, sizeof bytes);
+    for (uint8_t &byte : bytes) byte = table[byte & 15];
+    std::memcpy(x.v, bytes, sizeof bytes);
+    return x;
 }
 inline Floats where_at_least(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? z.v[i] : 0.0f); }
 // `a` where x >= y, else `b`, also where `x` is NaN.

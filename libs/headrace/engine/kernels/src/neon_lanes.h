@@ -121,6 +121,11 @@ inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
             vmlal_lane_s16(s.c, vget_low_s16(x.second_b), y, 1), vmlal_high_lane_s16(s.d, x.second_b, y, 1)};
 }
 // `z` where x >= y, else 0.
+// Replaces each byte, below 16, by that of a table.
+inline int32x4_t look_up(int32x4_t x, uint8x16_t table) {
+    return vreinterpretq_s32_u8(vqtbl1q_u8(table, vreinterpretq_u8_s32(x)));
+}
+inline Ints looked_up(const uint8_t *table, Ints x) { return HEADRACE_ALL(Ints, look_up, vld1q_u8(table)); }
 inline Floats where_at_least(Floats x, Floats y, Floats z) { return HEADRACE_THREE(Floats, keep_at_least); }
 // `a` where x >= y, else `b`, also where `x` is NaN.
 inline Floats choose(Floats x, Floats y, Floats a, Floats b) {

@@ -168,23 +168,24 @@ class PagedAttention {
         pool_.run(works.size(), [&](int64_t task, int) {
             const Work &work = works[task];
             Scratch &scratch = list_tiles(layer, work, work.begin, work.end);
-            over_queries(layer, work, qkv, out,
-                         [&](QueryGroup *groups, int count) { attend_in_turn(work, groups, count, scratch); });
+            over_queries(layer, work, qkv, out, [&](QueryGroup *groups, int count) {
+                attend_in_turn(layer, work, groups, count, out, scratch);
+            });
         });
     }
 
     // Attends to all segments of `work`, one after the other.
-    void attend_in_turn(const Work &work, QueryGroup *groups, int count, Scratch &scratch) const {
+    void attend_in_turn(const Layer &layer, const Work &work, QueryGroup *groups, int count, float *out,
+                        Scratch &scratch) const {
         Part found[kTaskQueries], merged[kTaskQueries];
         int queries = 0;
         for (int g = 0; g < count; ++g) {
             groups[g].parts = found + queries;
-            queries += groups[g].count;
-        }
-        for (int i = 0; i < queries; ++i) {
-            found[i].sums = scratch.part_sums.data() + i * stride();
-            merged[i].sums = scratch.merged_sums.data() + i * stride();
-            clear(merged[i], stride());
+            for (int q = 0; q < groups[g].count; ++q, ++queries) {
+                found[queries].sums = scratch.part_sums.data() + queries * stride();
+                merged[queries].sums = scratch.merged_sums.data() + queries * stride();
+                begin_head(layer, (groups[g].queries.out[q] - out) / model_.head_size, merged[queries]);
+            }
         }
         for (int64_t token = work.begin, end; token < work.end; token = end) {
             end = std::min(work.end, (token / kSegment + 1) * kSegment);
@@ -194,6 +195,12 @@ class PagedAttention {
         for (int g = 0, i = 0; g < count; ++g)
             for (int q = 0; q < groups[g].count; ++q, ++i)
                 finish(merged[i], groups[g].queries.out[q], model_.head_size);
+    }
+
+    // Begins the attention of a query, `head` counted from the first head of the first row.
+    void begin_head(const Layer &layer, int64_t head, Part &part) const {
+        clear(part, stride());
+        if (layer.sinks) begin_with_sink(part, layer.sinks[head % model_.head_count]);
     }
 
     // Attends to each segment in a task of its own, then merges.
@@ -228,7 +235,7 @@ class PagedAttention {
         pool_.run(heads, [&](int64_t head, int) {
             Scratch &scratch = own_scratch();
             Part merged{scratch.merged_sums.data(), 0.0f, 0.0f};
-            clear(merged, stride());
+            begin_head(layer, head, merged);
             for (int64_t i = head * segments; i < (head + 1) * segments; ++i) merge(merged, parts[i], stride());
             finish(merged, out + head * model_.head_size, model_.head_size);
         });

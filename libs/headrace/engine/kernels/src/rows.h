@@ -80,15 +80,15 @@ inline void activate_rows(int32_t function, float cap, const float *x, float *ou
     });
 }
 
-// out = function(gate) * up (Shazeer, 2020), for rows of `size` gates followed by `size` ups.
+// out = function(gate) * raised(up) (Shazeer, 2020), for rows of `size` gates followed by `size` ups.
 inline void gate_rows(int32_t function, const float *x, float *out, int64_t rows, int64_t size, Pool &pool) {
     with_function(function, 0.0f, [&](const auto &f) {
         over_rows(pool, rows, [&](int64_t row) {
             const float *gate = x + row * 2 * size;
             const float *up = gate + size;
             for (int64_t i = 0; i < size; i += kLanes)
-                store_some(out + row * size + i, f(load_some(gate + i, size - i)) * load_some(up + i, size - i),
-                           size - i);
+                store_some(out + row * size + i,
+                           f(load_some(gate + i, size - i)) * raised(function, load_some(up + i, size - i)), size - i);
         });
     });
 }

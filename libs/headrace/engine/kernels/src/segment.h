@@ -88,6 +88,12 @@ inline void merge(Part &to, const Part &from, int64_t size) {
         store(to.sums + d, fma(load(from.sums + d), spread(added), load(to.sums + d) * spread(kept)));
 }
 
+// Begins with a key that has a score and no value.
+inline void begin_with_sink(Part &part, float score) {
+    part.most = score;
+    part.total = 1.0f;
+}
+
 // Writes the weighted mean of the values.
 inline void finish(const Part &part, float *out, int64_t size) {
     for (int64_t d = 0; d < size; d += kLanes) store_some(out + d, load(part.sums + d) / spread(part.total), size - d);

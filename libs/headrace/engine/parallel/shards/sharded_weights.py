@@ -44,15 +44,20 @@ class ShardedWeights:
         """Reads one tensor, see WeightSource. A bias of a product summed over ranks is the first rank's alone."""
         whole_name = self._whole_name(name)
         module, _, kind = whole_name.rpartition(".")
+        if kind == "sinks":
+            part = self._place.part_of(self._config.head_count)
+            return self._source.read(whole_name, (self._config.head_count,), dtype, device)[part.start : part.stop]
         rows = self._rows(module, dtype, device) if kind == "bias" else None
         if rows is None:
             tensor = self._source.read(whole_name, shape, dtype, device)
-            return torch.zeros_like(tensor) if kind == "bias" and self._place.share else tensor
+            return torch.zeros_like(tensor) if self._is_summed(module, kind) and self._place.share else tensor
         return self._source.read(whole_name, (self._out_size(module),), dtype, device)[rows.to(device)]
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
         """Reads this rank's part of the weight of one module, see WeightSource."""
         module = self._whole_name(name)
+        if self._place.tensor_count == 1:
+            return self._source.matrix(module, shape, dtype, device)
         rows = self._rows(module, dtype, device)
         if rows is not None:
             whole_shape = self._out_size(module), shape[1]
@@ -79,6 +84,10 @@ class ShardedWeights:
     def _whole_name(self, name: str) -> str:
         first = self._place.layers(self._config.layer_count).start
         return _LAYER.sub(lambda found: f"model.layers.{int(found[1]) + first}.", name)
+
+    def _is_summed(self, module: str, kind: str) -> bool:
+        """Whether a tensor is a bias that all ranks' sum has once. The router's outputs are whole on each rank."""
+        return kind == "bias" and not module.endswith(".gate")
 
     def _ends_block(self, module: str) -> bool:
         last = module.rpartition(".")[2]

@@ -49,7 +49,7 @@ class GatheredAttention:
         rotated = rotate(settings.split(projected), self._rotations[settings.rotary])
         kv_layer.write(self._write_rows, rotated[:, self._heads.head_count :])
         queries = rotated[:, : self._heads.head_count]
-        return attend(queries, kv_layer, self._groups[settings.window], self._scoring)
+        return attend(queries, kv_layer, self._groups[settings.window], self._scoring, settings.sinks)
 
     def clear(self, blocks: list[int]) -> None:
         self._cache.clear(blocks)

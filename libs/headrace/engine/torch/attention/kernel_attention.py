@@ -27,6 +27,7 @@ class KernelPagedAttention:
         self._arena = self.block_store = arena
         self._norms = [[None if norm is None else floats(norm) for norm in norms_of(layer)] for layer in layers]
         self._angles = [layer.angles for layer in layers]
+        self._sinks = [layer.sinks for layer in layers]
         self._layers = [self._layer(index, layer) for index, layer in enumerate(layers)]
         self._model = model_of(heads, arena, min(len(cosine) for cosine, _ in self._angles))
         self._width = heads.head_count * heads.head_size
@@ -61,12 +62,14 @@ class KernelPagedAttention:
     def _layer(self, index: int, layer: LayerAttention) -> Layer:
         query_norm, key_norm = self._norms[index]
         cosine, sine = layer.angles
+        sinks = self._sinks[index]
         return Layer(
             query_norm=None if query_norm is None else query_norm.data_ptr(),
             key_norm=None if key_norm is None else key_norm.data_ptr(),
             cosine=address(cosine),
             sine=address(sine),
             window=layer.window or 0,
+            sinks=None if sinks is None else sinks.data_ptr(),
         )
 
     def _point_at_memory(self) -> None:

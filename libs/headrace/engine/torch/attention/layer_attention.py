@@ -17,6 +17,8 @@ class TorchLayer:
     def __init__(self, heads: HeadShape, layer: LayerAttention, rotary: RotaryTable) -> None:
         self.window = layer.window
         self.rotary = rotary
+        self.sinks = None if layer.sinks is None else layer.sinks.view(heads.kv_head_count, -1)
+        """Scores [KV heads, query heads of each] that softmax counts beside those of keys."""
         self._norm = _head_norm(heads, layer)
         self._shape = (-1, heads.head_count + 2 * heads.kv_head_count, heads.head_size)
 

@@ -37,6 +37,8 @@ class LayerAttention:
     query_norm: Tensor | None = None
     """Weight [head] that normalizes query heads before rotation (Henry et al., 2020)."""
     key_norm: Tensor | None = None
+    sinks: Tensor | None = None
+    """Scores fp32 [heads] that softmax counts beside those of keys: keys without values (Agarwal et al., 2025)."""
 
 
 class PagedAttention(Protocol):

@@ -94,7 +94,9 @@ class TokenAttention:
         seen = range(first // KEY_TILE, last // KEY_TILE + 1)
         scores = [self._score(queries, _copy(keys[tile]), tile, first, last) for tile in seen]
         largest = torch.stack([part.amax(dim=-1, keepdim=True) for part in scores]).amax(dim=0)
-        outputs, total = torch.zeros_like(queries), torch.zeros_like(largest)
+        sinks = torch.full_like(largest, -torch.inf) if layer.sinks is None else layer.sinks.unsqueeze(-1)
+        largest = torch.maximum(largest, sinks)
+        outputs, total = torch.zeros_like(queries), (sinks - largest).exp()
         for part, tile in zip(scores, seen, strict=True):
             weights = (part - largest).exp_()
             total += weights.sum(dim=-1, keepdim=True)

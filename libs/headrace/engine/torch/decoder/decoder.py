@@ -123,4 +123,4 @@ class Decoder:
 
     def _attention(self, index: int, angles: tuple[Floats, Floats]) -> LayerAttention:
         query_norm, key_norm = self._reader.head_norms(index)
-        return LayerAttention(self._config.windows[index], angles, query_norm, key_norm)
+        return LayerAttention(self._config.windows[index], angles, query_norm, key_norm, self._reader.sinks(index))

@@ -75,6 +75,10 @@ class DecoderReader:
         query, key = self._query_key_norms(index)
         return query, key
 
+    def sinks(self, index: int) -> Tensor | None:
+        """Reads the scores fp32 [heads] that softmax counts beside those of keys, if the layer has them."""
+        return self._weights.sinks(index) if self._config.has_sinks else None
+
     def _query_key_norms(self, index: int) -> list[Tensor]:
         prefix = f"model.layers.{index}.self_attn"
         return [self._weights.norm(f"{prefix}.{name}", size) for name, size in query_key_norms(self._config).items()]
@@ -135,13 +139,12 @@ class DecoderReader:
         return partial(self._operators.activate, activation=self._config.activation)
 
     def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> Mlp:
-        *gate_up, down = experts.projections
         bias = self._weights.router_bias(prefix, experts).flatten() if experts.routing.bias_name else None
         router = self._linear(self._weights.router(prefix, experts))
         parts = [
             self._mlp(
-                self._weights.gate_up_of(f"{prefix}.{name}", tuple(gate_up), inner),
-                self._weights.down_of(f"{prefix}.{name}", down, inner),
+                self._weights.gate_up_of(f"{prefix}.{name}", experts.gate_up_names(name), inner),
+                self._weights.down_of(f"{prefix}.{name}", experts.projections[2], inner),
             )
             for name, inner in experts.experts
         ]

@@ -21,6 +21,7 @@ FUNCTIONS: dict[Activation, Function] = {
     "gelu": Function.GELU,
     "gelu_tanh": Function.GELU_TANH,
     "relu": Function.RELU,
+    "clamped_swish": Function.CLAMPED_SWISH,
 }
 
 

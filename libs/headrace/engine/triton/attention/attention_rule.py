@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 ALL_TOKENS = 1 << 30
 
 
@@ -14,6 +16,8 @@ class AttentionRule:
     """Tokens that a query sees, itself included. None: all."""
     soft_cap: float | None = None
     """Bound of the scores: s becomes cap * tanh(s / cap), as in Gemma 2."""
+    sinks: Tensor | None = None
+    """Scores fp32 [heads] of keys without values, on the device of the queries."""
 
     @property
     def token_count(self) -> int:

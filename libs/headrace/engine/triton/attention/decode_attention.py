@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
-from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.attention_tile import LOG2_E, SPLIT_TOKENS, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.decode_work import DecodeWork
 from headrace.engine.triton.attention.kv_pages import KvPages
 
@@ -27,6 +27,7 @@ def sum_text(
     partials,
     extremes,
     outputs,
+    sinks,
     row_step,
     begin,
     end,
@@ -34,12 +35,13 @@ def sum_text(
 ):
     """Sums splits `begin` to `end` of the heads of one text, some at a time and in order, and writes the quotient, some
     elements at a time. Memory begins with split 0; the next one has its heads `row_step` further. `sizes`: heads, their
-    size, the heads padded to a power of two, and the splits and elements of a time."""
+    size, the heads padded to a power of two, the splits and elements of a time, and whether each head has a sink."""
     share: tl.constexpr = sizes[0]
     head_size: tl.constexpr = sizes[1]
     padded_share: tl.constexpr = sizes[2]
     sum_splits: tl.constexpr = sizes[3]
     sum_elements: tl.constexpr = sizes[4]
+    has_sinks: tl.constexpr = sizes[5]
     heads = tl.arange(0, padded_share)
     is_head = heads < share
     for start in range(0, head_size, sum_elements):
@@ -47,6 +49,9 @@ def sum_text(
         is_element = elements < head_size
         largest = tl.full((padded_share,), float("-inf"), tl.float32)
         total = tl.zeros((padded_share,), tl.float32)
+        if has_sinks:
+            largest = tl.load(sinks + heads, mask=is_head, other=0.0) * LOG2_E
+            total += 1.0
         sums = tl.zeros((padded_share, sum_elements), tl.float32)
         # Counted from the start of the text: what lies before the window changes no other's place.
         for first in range(begin // sum_splits * sum_splits, end, sum_splits):
@@ -83,6 +88,7 @@ def decode_attention_kernel(
     partials,
     extremes,
     outputs,
+    sinks,
     scale,
     window,
     soft_cap,
@@ -99,6 +105,7 @@ def decode_attention_kernel(
     summed_share: tl.constexpr,
     sum_splits: tl.constexpr,
     sum_elements: tl.constexpr,
+    has_sinks: tl.constexpr,
     tile: tl.constexpr,
 ):
     """Attends with the query heads of one KV head to one split after another. The program that is the last to finish a
@@ -160,8 +167,9 @@ def decode_attention_kernel(
                 first = (tl.cast(place, tl.int64) - split) * step + kv_head * share
                 own_sums, own_extremes = partials + first * head_size, extremes + first * 2
                 output = outputs + pair * share * head_size
-                sizes: tl.constexpr = (share, head_size, summed_share, sum_splits, sum_elements)
-                sum_text(own_sums, own_extremes, output, step, first_split, split_count, sizes)
+                own_sinks = sinks + kv_head * share
+                sizes: tl.constexpr = (share, head_size, summed_share, sum_splits, sum_elements, has_sinks)
+                sum_text(own_sums, own_extremes, output, own_sinks, step, first_split, split_count, sizes)
 
 
 def choose_tile(head_size: int, dtype: torch.dtype, states: Tensor) -> tuple[int, int]:
@@ -207,6 +215,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
         partials,
         extremes,
         outputs,
+        extremes if rule.sinks is None else rule.sinks,
         rule.scale,
         rule.token_count,
         rule.soft_cap or 1.0,
@@ -223,6 +232,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, work: DecodeWork, rule: Atte
         summed_share=triton.next_power_of_2(share),
         sum_splits=count_summed_splits(share),
         sum_elements=min(SUM_ELEMENTS, padded(head_size)),
+        has_sinks=rule.sinks is not None,
         tile=tile,
         num_warps=warp_count,
         num_stages=STAGE_COUNT,

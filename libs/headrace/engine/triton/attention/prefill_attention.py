@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from headrace.engine.triton.attention.attention_rule import AttentionRule
-from headrace.engine.triton.attention.attention_tile import attend_tile, padded, tile_of
+from headrace.engine.triton.attention.attention_tile import LOG2_E, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.kv_pages import KvPages
 
 BLOCK_ROWS = 64
@@ -76,6 +76,7 @@ def prefill_attention_kernel(
     spans,
     programs,
     outputs,
+    sinks,
     scale,
     window,
     soft_cap,
@@ -86,6 +87,7 @@ def prefill_attention_kernel(
     padded_head: tl.constexpr,
     has_scales: tl.constexpr,
     has_cap: tl.constexpr,
+    has_sinks: tl.constexpr,
     tile: tl.constexpr,
     block_rows: tl.constexpr,
 ):
@@ -106,6 +108,9 @@ def prefill_attention_kernel(
     value_slot = key_slot + kv_head_count * block_count * block_size
     largest = tl.full((block_rows,), float("-inf"), tl.float32)
     total = tl.zeros((block_rows,), tl.float32)
+    if has_sinks:
+        largest = tl.load(sinks + kv_head * share + rows % share) * LOG2_E
+        total += 1.0
     sums = tl.zeros((block_rows, padded_head), tl.float32)
     begin = first_seen // tile * tile
     # Where all rows see all tokens from the first one on, whole tiles need no masks.
@@ -163,6 +168,7 @@ def attend_spans(
         spans,
         blocks,
         outputs,
+        outputs if rule.sinks is None else rule.sinks,
         rule.scale,
         rule.token_count,
         rule.soft_cap or 1.0,
@@ -173,6 +179,7 @@ def attend_spans(
         padded_head=padded(head_size),
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
+        has_sinks=rule.sinks is not None,
         tile=tile_of(head_size, queries.dtype),
         block_rows=BLOCK_ROWS,
         num_warps=count_warps(head_size),

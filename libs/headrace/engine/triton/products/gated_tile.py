@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from headrace.engine.triton.gated_activation import activated
+from headrace.engine.triton.gated_activation import activated, raised
 
 
 @triton.jit
@@ -21,7 +21,7 @@ def store_gated(sums, outputs, rows, is_row, out_size, activation: tl.constexpr,
     block_rows: tl.constexpr = sums.shape[1]
     halves = tl.reshape(sums.to(outputs.dtype.element_ty).to(tl.float32), (2, block_out // 2, block_rows))
     gates, factors = tl.split(tl.permute(halves, (1, 2, 0)))
-    gated = activated(gates, activation) * factors
+    gated = activated(gates, activation) * raised(factors, activation)
     columns = tl.program_id(1) * (block_out // 2) + tl.arange(0, block_out // 2)
     place = rows[None, :] * out_size + columns[:, None]
     is_pair = is_row[None, :] & (columns < out_size)[:, None]

@@ -1,7 +1,10 @@
 """Growth of one call of a tool."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+ID_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +17,12 @@ class CallDelta:
     name: str = ""
     arguments: str = ""
     """Text that follows the arguments so far: together they are a JSON object."""
+
+
+def call_id_of(answer_id: str, index: int) -> str:
+    """Returns the id of a call, which follows from that of its answer."""
+    name = f"{answer_id}/{index}".encode()
+    return f"call_{hashlib.blake2b(name, digest_size=ID_BYTES).hexdigest()}"
 
 
 def joined_calls(deltas: Sequence[CallDelta]) -> list[CallDelta]:

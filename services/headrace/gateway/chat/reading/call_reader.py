@@ -1,17 +1,14 @@
 """Reads calls of tools out of an answer."""
 
-import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.gateway.chat.reading.call_delta import CallDelta
+from headrace.gateway.chat.reading.call_delta import ID_BYTES, CallDelta, call_id_of
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
 from headrace.gateway.chat.tools.tool_use import ToolUse
-
-_ID_BYTES = 12
 
 
 class CallReader:
@@ -21,7 +18,7 @@ class CallReader:
         """`answer_id`: name from which the ids of the calls follow, so that an answer that is read again has the same.
         Empty: they are random."""
         self._syntax = syntax
-        self._answer_id = answer_id or secrets.token_hex(_ID_BYTES)
+        self._answer_id = answer_id or secrets.token_hex(ID_BYTES)
         self._schemas: Mapping[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tool_use.tools}
         self._is_required = tool_use.is_required
         self._held = ""
@@ -82,15 +79,11 @@ class CallReader:
             return self._give_up()
         name, _, rest = self._held.partition(self._syntax.before_arguments)
         self._index += 1
-        self._deltas.append(CallDelta(self._index, self._call_id(), name))
+        self._deltas.append(CallDelta(self._index, call_id_of(self._answer_id, self._index), name))
         self._arguments = self._syntax.arguments.reader(self._schemas.get(name, {}))
         self._held = rest
         self._state = self._read_arguments
         return True
-
-    def _call_id(self) -> str:
-        name = f"{self._answer_id}/{self._index}".encode()
-        return f"call_{hashlib.blake2b(name, digest_size=_ID_BYTES).hexdigest()}"
 
     def _read_arguments(self) -> bool:
         if self._arguments is None:

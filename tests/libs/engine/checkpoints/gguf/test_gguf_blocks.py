@@ -18,5 +18,5 @@ def test_each_kind_of_block_is_taken_apart_exactly(storage: Storage) -> None:
     expected = gguf.dequantize(np.concatenate(parts), kind)
     assert np.array_equal(found.dequantize(), expected)
     assert found.codes.max() < 1 << found.bits
-    assert found.bits == (4 if "Q4" in storage.name else 8)
+    assert found.bits == (4 if "4" in storage.name else 8)
     assert found.group_size == (16 if storage is Storage.Q6_K else 32)

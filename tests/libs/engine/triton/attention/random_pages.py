@@ -45,7 +45,10 @@ class RandomPages:
             scores = rule.soft_cap * torch.tanh(scores / rule.soft_cap)
         behind = torch.arange(start, start + len(queries))[:, None] - torch.arange(length)
         is_seen = (behind >= 0) & (behind < (rule.window or length))
-        weights = torch.softmax(scores.masked_fill(~is_seen, -torch.inf), dim=-1)
+        scores = scores.masked_fill(~is_seen, -torch.inf)
+        if rule.sinks is not None:
+            scores = torch.cat((scores, rule.sinks.double()[:, None, None].expand(-1, len(queries), 1)), dim=-1)
+        weights = torch.softmax(scores, dim=-1)[..., :length]
         return torch.einsum("hqk,hkd->qhd", weights, values)
 
     def work(self, *texts: int, lengths: Sequence[int] | None = None) -> DecodeWork:

@@ -26,8 +26,9 @@ LENGTHS = (1, 17, SPLIT_TOKENS, 2 * SPLIT_TOKENS + 5)
         pytest.param({}, (8, 1), 80, torch.bfloat16, marks=pytest.mark.thorough),
         ({}, (4, 2), 64, torch.int8),
         pytest.param({"soft_cap": 3.0}, (4, 2), 64, torch.float8_e4m3fn, marks=pytest.mark.thorough),
+        ({"sinks": torch.tensor([0.5, -3.0, 2.0, 8.0]), "window": SPLIT_TOKENS + 3}, (4, 2), 16, torch.float32),
     ],
-    ids=["grouped", "window", "capped", "bf16", "int8", "fp8"],
+    ids=["grouped", "window", "capped", "bf16", "int8", "fp8", "sinks"],
 )
 def test_it_is_the_softmax_over_what_a_query_sees(
     settings: dict[str, Any], heads: tuple[int, int], head_size: int, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch

@@ -27,8 +27,9 @@ CASES = pytest.mark.parametrize(
         ({}, (7, 1), 33, torch.bfloat16, torch.bfloat16),
         ({}, (4, 2), 32, torch.int8, torch.float32),
         ({"soft_cap": 3.0, "window": 40}, (4, 2), 32, torch.float8_e4m3fn, torch.float32),
+        ({"sinks": torch.tensor([0.5, -3.0, 2.0, 8.0]), "window": 40}, (4, 2), 16, torch.float32, torch.float32),
     ],
-    ids=["grouped", "window", "capped", "bf16", "int8", "fp8"],
+    ids=["grouped", "window", "capped", "bf16", "int8", "fp8", "sinks"],
 )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ModulePart
-from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting, SharedExpert
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting, SharedExpert, StackedExperts
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.experts.shared_blocks import PROJECTIONS
 from headrace.engine.checkpoints.families.fused.granite import GRANITE_DEFAULTS, adapt_granite
@@ -14,14 +14,12 @@ from headrace.engine.checkpoints.families.fused.granite import GRANITE_DEFAULTS,
 MODULE, SHARED = "block_sparse_moe", "shared_mlp"
 NAMES = (
     (f"{MODULE}.gate", f"{MODULE}.router.layer"),
+    (f"{MODULE}.{SHARED}.gate_up_proj", f"{SHARED}.input_linear"),
     (f"{MODULE}.{SHARED}.down_proj", f"{SHARED}.output_linear"),
 )
-GATED = ("gate_proj", "up_proj")
-PARTS = (
-    *(ModulePart(f"{MODULE}.experts.{name}", f"{MODULE}.input_linear", at, 2) for at, name in enumerate(GATED)),
-    ModulePart(f"{MODULE}.experts.down_proj", f"{MODULE}.output_linear"),
-    *(ModulePart(f"{MODULE}.{SHARED}.{name}", f"{SHARED}.input_linear", at, 2) for at, name in enumerate(GATED)),
-)
+FUSES_GATES = "fuses_shared_gates"
+"""Key that the reader of GGUF sets: there, the shared expert's gate and up projections are apart."""
+STACKED = StackedExperts("input_linear.weight", "output_linear.weight", is_transposed=False, is_interleaved=False)
 
 
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
@@ -34,11 +32,12 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
         dense_layers=frozenset(),
         module=MODULE,
         projections=PROJECTIONS,
-        shared=SharedExpert(SHARED, shared_size) if shared_size else None,
+        shared=SharedExpert(SHARED, shared_size, fuses_gates=bool(raw[FUSES_GATES])) if shared_size else None,
+        stacked=STACKED,
     )
-    return replace(adapt_granite(config, raw), mlp_bias=False, module_names=NAMES, module_parts=PARTS, experts=experts)
+    return replace(adapt_granite(config, raw), mlp_bias=False, module_names=NAMES, experts=experts)
 
 
-_DEFAULTS = {**GRANITE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2}
+_DEFAULTS = {**GRANITE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2, FUSES_GATES: True}
 GRANITE_MOE = Family("GraniteMoeForCausalLM", _adapt, _DEFAULTS)
 GRANITE_MOE_SHARED = Family("GraniteMoeSharedForCausalLM", _adapt, _DEFAULTS)

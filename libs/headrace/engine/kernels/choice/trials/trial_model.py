@@ -44,6 +44,7 @@ class TrialModel:
         self._shrink = plain_weight(generator, (RANK, HEADS * HEAD), Storage.F32).packed
         self._expand = generator.standard_normal((HIDDEN // PANEL * RANK, PANEL), np.float32)
         self._scales = generator.random(RANK, np.float32)
+        self._sinks = generator.standard_normal(HEADS, np.float32)
         self._key_factors = np.exp2(np.arange(KV_HEADS * HEAD) % half % 3).astype(np.float32)
         self._starts, self._ranks = np.arange(HIDDEN // PANEL + 1) * RANK, np.zeros(HIDDEN // PANEL, np.int64)
         self._adapters = np.array([0, -1])
@@ -82,14 +83,14 @@ class TrialModel:
         return [self._step(context, model, spans, address(self._adapters)) for spans in STEPS]
 
     def run_bidirectional(self, context: KernelContext) -> Floats:
-        """Computes the logits [tokens, vocabulary] of the first step, with biased scores, tokens that see those after
-        them, and keys and values in fp16."""
+        """Computes the logits [tokens, vocabulary] of the first step, with biased scores, sinks, tokens that see those
+        after them, gates that are clamped, and keys and values in fp16."""
         arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F16), BLOCK_COUNT)
         layer = self._layer(arena)
-        layer.window, layer.bias_stride = 0, self._biases.shape[1]
+        layer.window, layer.bias_stride, layer.sinks = 0, self._biases.shape[1], address(self._sinks)
         layer.bias = address(self._biases) + (POSITIONS - 1) * self._biases.itemsize
         model = self._plain(arena, layer)
-        model.sees_all = True
+        model.sees_all, model.activation = True, Function.CLAMPED_SWISH
         return self._step(context, model, STEPS[0])
 
     def _plain(self, arena: KvArena, layer: Layer) -> Model:

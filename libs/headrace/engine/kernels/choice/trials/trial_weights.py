@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_block_parts, pack_codes, pack_plain
 from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 
-BLOCK_STORAGES = (Storage.Q4_1, Storage.Q5_1, Storage.Q8_0, Storage.Q4_K, Storage.Q5_K, Storage.Q6_K)
+BLOCK_STORAGES = (Storage.Q4_1, Storage.Q5_1, Storage.Q8_0, Storage.Q4_K, Storage.Q5_K, Storage.Q6_K, Storage.MXFP4)
 
 Floats = NDArray[np.float32]
 
@@ -71,6 +71,9 @@ def block_weight(generator: np.random.Generator, shape: tuple[int, int], storage
     """Makes a weight [out, in] of random blocks, with scales below 2. `in` is a multiple of the blocks' columns."""
     block_format = BLOCKS[storage]
     blocks = generator.integers(0, 256, (shape[0], shape[1] // block_format.columns, block_format.file_bytes), np.uint8)
-    # Any bytes are a block but for its fp16 scales: those, first or last in all formats, lose their largest exponents.
-    blocks[:, :, (1, 3, -1)] &= 0xBF
+    # Any bytes are a block but for its scales: those of fp16, first or last in a block, lose their largest exponents.
+    if storage is Storage.MXFP4:
+        blocks[:, :, 0] = blocks[:, :, 0] % 16 + 112
+    else:
+        blocks[:, :, (1, 3, -1)] &= 0xBF
     return pack_block_parts((blocks.reshape(shape[0], -1),), storage, np.arange(shape[0]))

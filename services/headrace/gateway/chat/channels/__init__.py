@@ -1,0 +1,1 @@
+"""Answers in channels, as gpt-oss writes them: the harmony format of OpenAI."""
