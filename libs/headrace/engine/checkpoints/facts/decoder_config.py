@@ -70,6 +70,8 @@ class DecoderConfig:
     """Whether checkpoints have the decoder as a part of a model that also reads images, under a prefix."""
     has_sinks: bool = False
     """Whether softmax counts one more score in each head, learned, of a key without a value (Agarwal et al., 2025)."""
+    head_bias: bool = False
+    """Whether the output head has a bias."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 

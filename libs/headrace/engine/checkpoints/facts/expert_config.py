@@ -27,6 +27,9 @@ class ExpertRouting:
     """Name, within the block, of the numbers that are added to scores for the choice alone. Empty: there are none."""
     bias_row_count: int = 0
     """Rows that these numbers have in checkpoints. 0: they are no matrix."""
+    sparse_share: float = 0.0
+    """Share of the largest score within which others count in its softmax, where experts are chosen and weighted one
+    after the other (SparseMixer, Liu et al., 2023). 0: they are chosen together."""
 
 
 @dataclass(frozen=True, slots=True)

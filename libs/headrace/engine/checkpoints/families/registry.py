@@ -1,5 +1,6 @@
 """The architectures that Headrace supports."""
 
+from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
 from headrace.engine.checkpoints.families.composed.apertus import APERTUS
 from headrace.engine.checkpoints.families.composed.arcee import ARCEE
 from headrace.engine.checkpoints.families.composed.cohere import COHERE
@@ -32,6 +33,7 @@ from headrace.engine.checkpoints.families.experts.gpt_oss import GPT_OSS
 from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE, GRANITE_MOE_SHARED
 from headrace.engine.checkpoints.families.experts.minimax_m2 import MINIMAX_M2
 from headrace.engine.checkpoints.families.experts.olmoe import OLMOE
+from headrace.engine.checkpoints.families.experts.phi_moe import PHI_MOE, PHI_MOE_PUBLISHED
 from headrace.engine.checkpoints.families.experts.qwen2_moe import QWEN2_MOE
 from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
@@ -57,7 +59,19 @@ _FUSED = (
     GEMMA3_MULTIMODAL,
 )
 _COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
-_EXPERTS = (QWEN2_MOE, GLM4_MOE, DOTS1, ERNIE4_5_MOE, OLMOE, GRANITE_MOE, GRANITE_MOE_SHARED, MINIMAX_M2, GPT_OSS)
+_EXPERTS = (
+    QWEN2_MOE,
+    GLM4_MOE,
+    DOTS1,
+    ERNIE4_5_MOE,
+    OLMOE,
+    GRANITE_MOE,
+    GRANITE_MOE_SHARED,
+    MINIMAX_M2,
+    PHI_MOE,
+    PHI_MOE_PUBLISHED,
+    GPT_OSS,
+)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS)}
 
 ENCODER_FAMILIES = {
@@ -89,6 +103,10 @@ def find_encoder_family(architecture: str) -> EncoderFamily:
 
 
 def _unsupported(architecture: str) -> Unsupported:
+    if absent := ABSENT_FAMILIES.get(architecture):
+        return Unsupported(
+            f"architecture {architecture} is not supported: {absent.reason}; the nearest that is: {absent.nearest}"
+        )
     encoders = [name for name in ENCODER_FAMILIES if name.endswith("Model")]
     decoders = [name.removesuffix(DECODER) for name in FAMILIES if name.endswith(DECODER)]
     parts = [name for name in FAMILIES if not name.endswith(DECODER)]

@@ -1,5 +1,6 @@
 """GGUF's architectures that Headrace reads, by their names in files."""
 
+from headrace.engine.checkpoints.families.absent_families import ABSENT_GGUF
 from headrace.engine.checkpoints.gguf.expert_architectures import EXPERT_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
@@ -12,6 +13,8 @@ KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
     """Returns the architecture of a file. Raises Unsupported, listing the supported ones."""
     name = metadata.architecture
+    if name in ABSENT_GGUF:
+        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: {ABSENT_GGUF[name]}")
     if name not in KNOWN_ARCHITECTURES:
         known = ", ".join(KNOWN_ARCHITECTURES)
         raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}")

@@ -44,7 +44,9 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def head(self) -> Projection[ArrayT, WeightT]:
         """Reads the output head. Tied models have no separate tensor for it."""
-        return Projection(self._matrix("lm_head", self._config.vocabulary_size, self._config.hidden_size))
+        size = self._config.vocabulary_size
+        weight = self._matrix("lm_head", size, self._config.hidden_size)
+        return Projection(weight, self._read("lm_head.bias", size) if self._config.head_bias else None)
 
     def norm(self, name: str, size: int) -> ArrayT:
         """Reads the weight of a norm, in fp32 if an offset is added: the checkpoint's precision would lose it."""

@@ -20,6 +20,7 @@ from headrace.engine.torch.decoder.decoder_layer import (
 )
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
+from headrace.engine.torch.layers.expert_choice import SparseMixer
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.feed_forward import FeedForward
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
@@ -28,6 +29,7 @@ from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.layers.whole_norm import WholeNormLinear
 from headrace.engine.torch.operators.operators import Operators, RowNorm
 
+Route = Callable[[Tensor], tuple[Tensor, Tensor]]
 TorchProjection = Projection[Tensor, Weight]
 
 
@@ -148,7 +150,9 @@ class DecoderReader:
             )
             for name, inner in experts.experts
         ]
-        route = partial(self._operators.route, experts=experts, bias=bias)
+        route: Route = partial(self._operators.route, experts=experts, bias=bias)
+        if experts.routing.sparse_share:
+            route = SparseMixer(self._operators.route, experts)
         mixture = ExpertMlp(router, parts, experts.place_count, route)
         return self._operators.experts(mixture, self._config.activation)
 

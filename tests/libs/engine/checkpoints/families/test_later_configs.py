@@ -9,6 +9,9 @@ from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.adapters.adapter_parts import read_parts
+from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling
+from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
+from headrace.engine.checkpoints.families.registry import FAMILIES
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidCheckpoint, Unsupported
@@ -43,6 +46,25 @@ def test_minimax_m2_turns_as_much_as_it_says(tmp_path: Path) -> None:
     settings = {"head_dim": 128, "rotary_dim": 64, "num_local_experts": 256, "num_experts_per_tok": 8}
     config = read(tmp_path, "MiniMaxM2ForCausalLM", **settings, rope_theta=5_000_000)
     assert (config.rotary_size, config.head_size, config.rope_theta) == (64, 128, 5e6)
+
+
+def test_phi_moe_takes_its_factor_of_angles_from_the_file(tmp_path: Path) -> None:
+    scaling = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    scales = {"short_mscale": 1.25, "long_mscale": 1.25}
+    settings: dict[str, Any] = {"original_max_position_embeddings": 4096, "lm_head_bias": True, "sliding_window": None}
+    config = read(tmp_path, "PhiMoEForCausalLM", rope_scaling=scaling | scales, **settings)
+    assert isinstance(config.rope_scaling, LongRopeScaling)
+    assert (config.rope_scaling.attention_factor, config.head_bias) == (1.25, True)
+    with pytest.raises(Unsupported, match=r"long_mscale 1\.5"):
+        read(tmp_path, "PhiMoEForCausalLM", rope_scaling=scaling | scales | {"long_mscale": 1.5}, **settings)
+
+
+@pytest.mark.parametrize("architecture", ABSENT_FAMILIES)
+def test_absent_families_are_refused_with_the_nearest(tmp_path: Path, architecture: str) -> None:
+    absent = ABSENT_FAMILIES[architecture]
+    assert absent.nearest in FAMILIES
+    with pytest.raises(Unsupported, match=f"{architecture} is not supported: {absent.reason}.*{absent.nearest}"):
+        read(tmp_path, architecture)
 
 
 def test_glm4_turns_half_of_a_head(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
 """GGUF files of the families with experts compute what their folders do, in plain numbers and in blocks."""
 
+import json
 import re
 import struct
 from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from tests.libs.engine.gguf_files import convert
+from tests.libs.engine.gguf_files import close_writer, convert, open_writer
 from tests.libs.engine.later_models import LATER_FAMILIES
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
@@ -104,6 +106,26 @@ def test_scores_that_the_family_does_not_have_are_refused(tmp_path: Path) -> Non
     path.write_bytes(content.replace(key + kind + struct.pack("<I", 2), key + kind + struct.pack("<I", 1)))
     with pytest.raises(Unsupported, match="expert_gating_func 1 is not supported in dots1"):
         read_model_config(path)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("phimoe", "serve its folder of safetensors"), ("llama4", "chunks")])
+def test_absent_architectures_are_refused_with_a_reason(tmp_path: Path, name: str, reason: str) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", name)
+    close_writer(writer)
+    with pytest.raises(Unsupported, match=f"'{name}' is not supported: .*{reason}"):
+        read_model_config(tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize("name", ["granite", "granite_moe"])
+def test_granite_without_rotation_is_refused(tmp_path: Path, name: str) -> None:
+    make_family(tmp_path / "folder", name)
+    config = json.loads((tmp_path / "folder" / "config.json").read_text())
+    writer = open_writer(tmp_path / "model.gguf", config)
+    writer.add_rope_scaling_finetuned(False)
+    writer.add_tensor("token_embd.weight", np.zeros((4, 64), np.float32))
+    close_writer(writer)
+    with pytest.raises(Unsupported, match="Granite without rotation"):
+        read_model_config(tmp_path / "model.gguf")
 
 
 def test_sizes_that_older_files_leave_out_are_those_of_a_dense_block(tmp_path: Path) -> None:
