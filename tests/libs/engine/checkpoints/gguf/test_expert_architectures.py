@@ -25,11 +25,12 @@ from headrace.evaluation.served_model import ServedModel
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "qwen2_moe": {},
+    "qwen2_moe_sparse": {"decoder_sparse_step": 1},
     "olmoe": {},
     "glm4_moe": {"num_nextn_predict_layers": 1},
     "glm4_moe_groups": {},
     "dots1": {},
-    "ernie4_5_moe": {},
+    "ernie4_5_moe": {"moe_layer_interval": 2},
     "granite_moe": {},
     "granite_moe_shared": {},
     "minimax_m2": {},
@@ -72,7 +73,7 @@ def test_a_file_of_plain_numbers_has_the_bits_of_its_folder(tmp_path: Path, fami
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
-    make_family(tmp_path / "folder", family, **sizes_of(family))
+    make_family(tmp_path / "folder", family, **FAMILIES[family], **sizes_of(family))
     expected = served(tmp_path / "folder")
     found = served(convert(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0), exact=True)
     assert 0 < (found - expected).norm() < 0.2 * expected.norm()
@@ -83,7 +84,9 @@ def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
 @pytest.mark.parametrize("family", FUSED)
 def test_blocks_of_experts_are_multiplied_as_they_are(tmp_path: Path, family: str, kind: Kind) -> None:
     """Other kinds of some projections, as llama.cpp mixes them, come in products of their own."""
-    make_family(tmp_path / "folder", family, **dict.fromkeys(sizes_of(family), 256), initializer_range=0.05)
+    make_family(
+        tmp_path / "folder", family, **FAMILIES[family], **dict.fromkeys(sizes_of(family), 256), initializer_range=0.05
+    )
     path = convert(
         tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.Q6_K if re.search(OTHERS, name) else kind
     )
