@@ -39,6 +39,8 @@ from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HY
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
+from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
+from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
 from headrace.errors.tree import Unsupported
 
 _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
@@ -56,7 +58,8 @@ _FUSED = (
 )
 _COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
 _EXPERTS = (QWEN2_MOE, GLM4_MOE, DOTS1, ERNIE4_5_MOE, OLMOE, GPT_OSS)
-FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS)}
+_LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
+FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT)}
 
 ENCODER_FAMILIES = {
     architecture: family
