@@ -25,6 +25,8 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     """Price of the time of accelerators, in the currency of the workers' prices per hour. 0: not known, or nothing was
     computed."""
+    hash_ids: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Keyed hashes of the prompt's blocks of 512 tokens, where the gateway's settings ask for them."""
 
 
 _encode = msgspec.json.Encoder().encode

@@ -46,17 +46,18 @@ def _configuration(identity: RoleIdentity) -> Any:
 def _renewing(identity: RoleIdentity) -> Fetch:
     """Returns a function that reads the files again once they have changed, and returns None while they have not. gRPC
     calls it before every handshake."""
-    known = file_versions(identity.folder / name for name in FILES)
+    known = refused = file_versions(identity.folder / name for name in FILES)
 
     def fetch() -> Any:
-        nonlocal known
-        if (now := file_versions(identity.folder / name for name in FILES)) == known:
+        nonlocal known, refused
+        if (now := file_versions(identity.folder / name for name in FILES)) in (known, refused):
             return None
         try:
             renewed = read_identity(identity.folder)
         except ConfigError as error:
-            # Between the writes of key and certificate they do not fit; the next connection reads them again.
+            # Between the writes of key and certificate they do not fit; they are read again once they have changed.
             _log.warning("the renewed certificate is not used yet", extra={"error": error.message})
+            refused = now
             return None
         known = now
         _log.info("the certificate was renewed", extra={"expires": renewed.expires.isoformat()})

@@ -17,7 +17,7 @@ class PublicPair:
         """Raises ConfigError for files that are missing, are no PEM, or do not fit."""
         self.certificate = certificate
         self.key = key
-        self._known = file_versions((certificate, key))
+        self._known = self._refused = file_versions((certificate, key))
         self.check()
 
     def check(self) -> None:
@@ -32,13 +32,14 @@ class PublicPair:
         """Whether both files were replaced since the last call that said so, and fit. Costs two calls of the system
         while they were not."""
         now = file_versions((self.certificate, self.key))
-        if now == self._known:
+        if now in (self._known, self._refused):
             return False
         try:
             self.check()
         except ConfigError as error:
-            # Between the writes of key and certificate they do not fit; the next connection reads them again.
+            # Between the writes of key and certificate they do not fit; they are read again once they have changed.
             _log.warning("the renewed certificate is not used yet", extra={"error": error.message})
+            self._refused = now
             return False
         self._known = now
         _log.info("the certificate was renewed", extra={"file": str(self.certificate)})

@@ -66,6 +66,9 @@ class GatewaySettings(ServiceSettings):
     Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
+    usage_prompt_blocks: bool = False
+    """Whether these records also tell which prompts begin alike, by keyed hashes of 512 tokens each: what `headrace
+    simulate` needs to know what prefix caches would hold. Never any text."""
     files_folder: Path | None = None
     """Folder for the files and batches of clients, on a volume that all gateways share. Unset: /v1/files and
     /v1/batches answer that there is none."""

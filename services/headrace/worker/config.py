@@ -70,6 +70,11 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     role: Literal["both", "prefill", "decode"] = "both"
     """Part in the work on prompts: `prefill` computes them for others, `decode` continues them, `both` does both. Where
     a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
+    kv_folder: Path | None = None
+    """Folder for KV blocks that memory has no more room for, and that outlive the worker. They are as secret as the
+    prompts that they were made of. Unset: none are kept."""
+    kv_folder_bytes: int = Field(default=4 * 1024**3, ge=0)
+    """Bytes that each worker takes in `kv_folder`, all at the start."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)

@@ -189,7 +189,55 @@ FUSED: dict[str, dict[str, Any]] = {
 }
 """Families that the fused kernels compute."""
 
+LATENT = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": 24,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 20,
+    "moe_intermediate_size": 40,
+    "num_experts_per_tok": 3,
+}
 COMPOSED: dict[str, dict[str, Any]] = {
+    "deepseek2": {
+        **LATENT,
+        "model_type": "deepseek_v2",
+        "q_lora_rank": None,
+        "n_routed_experts": 6,
+        "first_k_dense_replace": 1,
+        "rope_parameters": {**YARN, "mscale": 0.707, "mscale_all_dim": 0.707},
+    },
+    "deepseek3": {
+        **LATENT,
+        "model_type": "deepseek_v3",
+        "q_lora_rank": 28,
+        "n_routed_experts": 8,
+        "n_group": 4,
+        "topk_group": 2,
+        "first_k_dense_replace": 1,
+        "num_mtp_layers": 0,
+        "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0},
+    },
+    "deepseek3_biased": {
+        **LATENT,
+        "model_type": "deepseek_v3",
+        "q_lora_rank": None,
+        "n_routed_experts": 8,
+        "n_group": 4,
+        "topk_group": 2,
+        "first_k_dense_replace": 0,
+        "num_mtp_layers": 0,
+        "attention_bias": True,
+        "rope_interleave": False,
+        "tie_word_embeddings": False,
+    },
+    "glm4_moe_lite": {
+        **LATENT,
+        "model_type": "glm4_moe_lite",
+        "q_lora_rank": 28,
+        "n_routed_experts": 6,
+        "mlp_layer_types": ["dense", "sparse", "sparse"],
+    },
     "olmoe": {"model_type": "olmoe", "num_experts": 6, "num_experts_per_tok": 2, "tie_word_embeddings": False},
     "minimax_m2": {
         "model_type": "minimax_m2",

@@ -2,7 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import UNSET
 
 from headrace.access.key_record import KeyRecord
 from headrace.access.usage_record import UsageRecord
@@ -10,6 +12,7 @@ from headrace.errors import HeadraceError, InternalError, Overloaded, RequestCan
 from headrace.errors.table import row_of
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.reservation import Reservation
+from headrace.gateway.access.prompt_blocks import PromptBlocks
 from headrace.gateway.access.usage_book import UsageBook
 
 FINISHED = "finished"
@@ -27,14 +30,17 @@ class Account:
         limiter: Limiter | None = None,
         book: UsageBook | None = None,
         tell: Callable[[dict[str, str]], None] = lambda _: None,
+        blocks: PromptBlocks | None = None,
     ) -> None:
-        """`blank`: the record to fill in. `tell`: takes headers with the remaining limits. Without a limiter nothing is
-        reserved, without a book nothing is recorded."""
+        """`blank`: the record to fill in. `tell`: takes headers with the remaining limits. `blocks`: names the blocks
+        of the prompt for the record. Without a limiter nothing is reserved, without a book nothing is recorded."""
         self._key = key
         self._blank = blank
         self._limiter = limiter
         self._book = book
         self._tell = tell
+        self._blocks = blocks
+        self._prompt: Sequence[int] = ()
         self._accepted = time.monotonic()
         self._prompt_count = self._cached_count = self._output_count = 0
         self._cost = 0.0
@@ -53,6 +59,10 @@ class Account:
             token_count = prompt_count + max_output_count
             self._reservation = await self._limiter.reserve(self._key, token_count, self._tell)
         self._prompt_count, self._is_running = prompt_count, True
+
+    def note_prompt(self, token_ids: Sequence[int]) -> None:
+        """Notes the tokens of a request's only prompt."""
+        self._prompt = token_ids
 
     def add(self, output_count: int) -> None:
         """Counts tokens that were generated."""
@@ -110,6 +120,7 @@ class Account:
             outcome=outcome,
             seconds=round(time.monotonic() - self._accepted, 6),
             cost=round(self._cost, 12),
+            hash_ids=UNSET if self._blocks is None else self._blocks.ids(blank.tenant, blank.model, self._prompt),
         )
 
 

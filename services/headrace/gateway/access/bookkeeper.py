@@ -6,16 +6,20 @@ from headrace.access.key_record import KeyRecord
 from headrace.access.usage_record import UsageRecord
 from headrace.gateway.access.account import Account
 from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.prompt_blocks import PromptBlocks
 from headrace.gateway.access.usage_book import UsageBook
 
 
 class Bookkeeper:
     """Opens accounts, and keeps what they share going."""
 
-    def __init__(self, limiter: Limiter | None = None, book: UsageBook | None = None) -> None:
-        """`book`: None where usage is not recorded."""
+    def __init__(
+        self, limiter: Limiter | None = None, book: UsageBook | None = None, blocks: PromptBlocks | None = None
+    ) -> None:
+        """`book`: None where usage is not recorded. `blocks`: None where records say nothing about prompts."""
         self._limiter = limiter
         self._book = book
+        self._blocks = blocks
 
     def open(
         self,
@@ -38,7 +42,7 @@ class Bookkeeper:
             outcome="",
             seconds=0.0,
         )
-        return Account(key, blank, self._limiter, self._book, tell)
+        return Account(key, blank, self._limiter, self._book, tell, self._blocks)
 
     async def watch(self) -> None:
         """Renews what limits hold, until cancelled."""

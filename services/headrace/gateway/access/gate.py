@@ -9,6 +9,7 @@ from headrace.gateway.access.caller import Caller, tenant_of
 from headrace.gateway.access.jwks import Jwks
 from headrace.gateway.access.key_ring import SCHEME, KeyRing
 from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.prompt_blocks import PromptBlocks
 from headrace.gateway.access.token_verifier import TOKEN_ID, TokenVerifier
 from headrace.gateway.access.usage_book import UsageBook
 from headrace.gateway.config import GatewaySettings
@@ -88,5 +89,6 @@ def open_gate(settings: GatewaySettings, limiter: Limiter) -> Gate:
     optional = settings.keys_optional
     keys = None if settings.keys_file is None else KeyRing(settings.keys_file, is_optional=optional)
     book = None if settings.usage_folder is None else UsageBook(settings.usage_folder, settings.service_id)
+    blocks = PromptBlocks.open(book.folder) if book is not None and settings.usage_prompt_blocks else None
     tokens = TokenVerifier(settings, Jwks(settings.jwt_keys)) if settings.jwt_keys else None
-    return Gate(keys, Bookkeeper(limiter, book), tokens)
+    return Gate(keys, Bookkeeper(limiter, book, blocks), tokens)

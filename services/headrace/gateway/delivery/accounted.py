@@ -22,6 +22,8 @@ async def accounted(
     paid_count = paid.output_token_count
     max_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
     max_output_count = max(0, max_output_count - paid_count)
+    if len(job.prompts) == 1:
+        account.note_prompt(job.prompts[0])
     cached: dict[int, int] = {}
     async with aclosing(pieces):
         piece = await _first(pieces, account, prompt_count, max_output_count)

@@ -48,7 +48,7 @@ def _usage(row: Row) -> Arrival:
     # A record is written when its request ends.
     time = _number(row, "time") - _number(row, "seconds")
     tokens = (_count(row, "prompt_tokens"), _count(row, "output_tokens"))
-    return Arrival(time, *tokens, tenant=str(row.get("tenant", "")))
+    return Arrival(time, *tokens, tenant=str(row.get("tenant", "")), block_ids=_block_ids(row))
 
 
 FORMATS = (

@@ -70,18 +70,19 @@ def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> s
 
 
 def _rendered(model: TextModel, conversation: Conversation, seconds: float) -> str:
+    owner = "request" if conversation.chat_template else "model"
     try:
         with bounded_work(seconds, RENDERING_BYTES):
             return model.render(conversation)
     except TimeSpent:
         raise InvalidRequest(
-            f"the chat template of this model took more than {seconds:g} s for this conversation, the limit of the "
+            f"the chat template of this {owner} took more than {seconds:g} s for this conversation, the limit of the "
             "setting tokenizer.template_seconds: shorten the conversation",
             param="messages",
         ) from None
     except MemoryError:
         raise InvalidRequest(
-            f"the chat template of this model took more than {RENDERING_BYTES} bytes of memory for this conversation: "
-            "shorten it",
+            f"the chat template of this {owner} took more than {RENDERING_BYTES} bytes of memory for this "
+            "conversation: shorten it",
             param="messages",
         ) from None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import jinja2
 from jinja2.exceptions import SecurityError
@@ -40,7 +40,11 @@ class ChatTemplate:
 
     It is compiled when it is first rendered, in a process that can be ended: compiling computes its constant parts."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: str, special_tokens: Mapping[str, str], *, owner: Literal["model", "request"] = "model"
+    ) -> None:
+        """`owner`: whose template it is, for errors. Raises InvalidCheckpoint."""
+        self._owner = owner
         environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, loopcontrols])
         environment.filters["tojson"] = _to_json
         environment.globals.update(raise_exception=_refuse, strftime_now=_now)
@@ -87,12 +91,13 @@ class ChatTemplate:
         try:
             return self._template.render(variables)
         except jinja2.TemplateError as error:
-            message = f"the chat template of this model refuses the conversation: {error}"
+            message = f"the chat template of this {self._owner} refuses the conversation: {error}"
             raise InvalidRequest(message, param="messages") from None
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - a template can make any happen
-            message = f"the chat template of this model fails on the conversation: {error or type(error).__name__}"
+            reason = error or type(error).__name__
+            message = f"the chat template of this {self._owner} fails on the conversation: {reason}"
             raise InvalidRequest(message, param="messages") from None
 
     @cached_property

@@ -81,7 +81,7 @@ class TextModel:
     def _template_of(self, source: str) -> ChatTemplate:
         """Compiles the template of a request. Raises InvalidRequest."""
         try:
-            return ChatTemplate(source, self._special_tokens)
+            return ChatTemplate(source, self._special_tokens, owner="request")
         except InvalidCheckpoint as error:
             raise InvalidRequest(error.message, param="chat_template") from None
 

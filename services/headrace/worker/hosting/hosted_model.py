@@ -1,12 +1,14 @@
 """One model of a worker process, with all that makes it a worker to others."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from headrace.domain.deadline import Deadline
 from headrace.engine.contract.engine import Engine
-from headrace.engine.kv.block_exchange import exchange_of
+from headrace.engine.kv.block_exchange import BlockExchange, exchange_of
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.lifecycle import channels_to
 from headrace.rpc.member_address import joined
@@ -16,7 +18,10 @@ from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.device_rates import device_rates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.worker_role import WorkerRole
+
+_log = logging.getLogger(__name__)
 
 
 class HostedModel:
@@ -36,7 +41,10 @@ class HostedModel:
         self.model = model
         self.worker_id = worker_id
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
-        self.runtime.exchange_blocks(exchange_of(engine), WorkerRole(settings.role), channels_to("worker", settings))
+        exchange = exchange_of(engine)
+        self.runtime.exchange_blocks(exchange, WorkerRole(settings.role), channels_to("worker", settings))
+        if settings.kv_folder is not None:
+            _keep_blocks(self.runtime, exchange, settings.kv_folder, settings.kv_folder_bytes)
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
@@ -71,3 +79,14 @@ class HostedModel:
     async def drain(self, patience: float, deadline: Deadline) -> None:
         """Lets running requests end for `patience` seconds, and then move to other workers until the deadline."""
         await self.servicer.drain(patience, deadline)
+
+
+def _keep_blocks(runtime: Runtime, exchange: BlockExchange | None, folder: Path, max_bytes: int) -> None:
+    """Has KV blocks kept in a folder, where that is possible."""
+    if exchange is None:
+        _log.warning("KV blocks are not kept: those of this model cannot be copied", extra={"folder": str(folder)})
+        return
+    kept = KeptBlocks.open(folder.expanduser(), exchange.layout, exchange.block_bytes, max_bytes)
+    if kept is not None:
+        runtime.keep_blocks(exchange, kept)
+        _log.info("KV blocks are kept", extra={"folder": str(folder), "found": len(kept)})

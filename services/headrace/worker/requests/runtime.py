@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from headrace.engine.batching.step_pace import StepPace
@@ -33,6 +33,9 @@ from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.transfer.block_exports import BlockExports
 from headrace.worker.transfer.fetching.block_fetcher import BlockFetcher
+from headrace.worker.transfer.fetching.kept_source import KeptSource
+from headrace.worker.transfer.kept.block_keeper import BlockKeeper
+from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.prefill_order import PrefillOrder
 from headrace.worker.transfer.transfer_status import TransferStatus
 from headrace.worker.transfer.worker_role import WorkerRole
@@ -62,6 +65,7 @@ class Runtime:
         self.exports: BlockExports | None = None
         """Prompts computed for other workers. None: it computes none."""
         self.fetcher: BlockFetcher | None = None
+        self._keeper: BlockKeeper | None = None
         self._exchanged = TransferStatus()
         self._unread_token_count = 0
         """Tokens of accepted requests that the engine has not taken yet."""
@@ -78,6 +82,8 @@ class Runtime:
         """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
         self._on_change, self._on_blocks = on_change, on_blocks
         self.thread.start()
+        if self._keeper is not None:
+            self._keeper.start()
 
     def exchange_blocks(self, exchange: BlockExchange | None, role: WorkerRole, open_channel: OpenChannel) -> None:
         """Lets KV blocks travel to other workers, and here from the ones that `open_channel` reaches. Without an
@@ -89,6 +95,12 @@ class Runtime:
         self.fetcher = BlockFetcher(self.thread, exchange, self.spec.block_size, open_channel)
         if role is not WorkerRole.DECODE:
             self.exports = BlockExports(self.thread, exchange, self.spec, self.submit)
+
+    def keep_blocks(self, exchange: BlockExchange, kept: KeptBlocks) -> None:
+        """Keeps KV blocks on a disk as well, and fetches prompts from there. To be called after `exchange_blocks`."""
+        if self.fetcher is not None:
+            self.fetcher.kept = KeptSource(kept)
+            self._keeper = BlockKeeper(self.thread, exchange, self.spec.block_size, kept)
 
     async def prove(self, timeout: float) -> None:
         """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes
@@ -224,6 +236,8 @@ class Runtime:
     def stop(self) -> None:
         if self.fetcher is not None:
             self.fetcher.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
         self.thread.stop(timeout=2.0)
 
     def _check(self, asked: Assignment) -> None:
@@ -246,14 +260,15 @@ class Runtime:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
     def _begin(self, assignment: Assignment, session: Session) -> None:
-        """Hands a request to the engine, after the blocks of its prompt if another worker computes them."""
+        """Hands a request to the engine, after the blocks of its prompt if another worker or the disk has them."""
         request, source = assignment.request, assignment.prefill_source
+        token_ids = request.prompt_token_ids + request.output_token_ids
         may_use_cache = request.sampling.prompt_logprob_count is None
-        if source is None or self.fetcher is None or not may_use_cache:
+        if self.fetcher is None or not may_use_cache or not (source or self._is_kept(request, token_ids)):
             self.submit(request)
             return
         order = PrefillOrder(
-            token_ids=request.prompt_token_ids + request.output_token_ids,
+            token_ids=token_ids,
             cache_salt=request.cache_salt,
             adapter=request.adapter,
             urgency=request.urgency,
@@ -262,6 +277,10 @@ class Runtime:
             remaining_seconds=assignment.remaining_seconds,
         )
         self.fetcher.start(session.engine_id, source, order, lambda: self.submit(request))
+
+    def _is_kept(self, request: EngineRequest, token_ids: Sequence[int]) -> bool:
+        """Whether the disk has blocks of a prompt that the prefix cache lacks."""
+        return self._keeper is not None and self._keeper.knows_more(token_ids, request.cache_salt, request.adapter)
 
     def _stop(self, session: Session) -> None:
         """Takes a request out of the engine, or keeps it from beginning."""
@@ -318,6 +337,8 @@ class Runtime:
             self._on_change()
         self.replaced_block_count += len(report.block_events.removed)
         if report.block_events.stored or report.block_events.removed:
+            if self._keeper is not None:
+                self._keeper.follow(report.block_events)
             self._on_blocks(report.block_events)
 
     def _load(self) -> tuple[int, ...]:

@@ -93,6 +93,15 @@ def test_a_template_that_refuses_says_why(tmp_path: Path) -> None:
         model.render(Conversation((Message("user", "a"),)))
 
 
+def test_an_error_says_whether_the_template_is_that_of_the_request(tmp_path: Path) -> None:
+    refusing = "{{ raise_exception('no') }}"
+    model = TextModel("m", folder_with(tmp_path, chat_template=refusing))
+    with pytest.raises(InvalidRequest, match="template of this model refuses"):
+        model.render(Conversation((Message("user", "a"),)))
+    with pytest.raises(InvalidRequest, match="template of this request refuses"):
+        model.render(Conversation((Message("user", "a"),), chat_template=refusing))
+
+
 @pytest.mark.parametrize(
     "template",
     [

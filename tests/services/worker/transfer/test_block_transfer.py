@@ -38,6 +38,7 @@ from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.transfer import block_exports
 from headrace.worker.transfer.fetching import peer_source
+from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.worker_role import WorkerRole
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +48,7 @@ BLOCK_SIZE = 16
 BLOCK_COUNT = (len(PROMPT) - 1) // BLOCK_SIZE
 OUTPUT_COUNT = 10
 SECONDS = 20.0
+KEPT_BYTES = 4 << 20
 _numbers = itertools.count()
 
 
@@ -145,9 +147,16 @@ class Worker:
         await self.runtime.thread.call(self.engine.check_invariants, SECONDS)
 
 
-async def serve(engine: TextEngine, stack: AsyncExitStack, role: WorkerRole = WorkerRole.BOTH) -> Worker:
-    runtime = Runtime(engine, "m", attach_seconds=60.0)
-    runtime.exchange_blocks(exchange_of(engine), role, open_channel)
+async def serve(
+    engine: TextEngine, stack: AsyncExitStack, role: WorkerRole = WorkerRole.BOTH, kv_folder: Path | None = None
+) -> Worker:
+    """Starts a worker, which keeps KV blocks in a folder if there is one."""
+    runtime, exchange = Runtime(engine, "m", attach_seconds=60.0), exchange_of(engine)
+    runtime.exchange_blocks(exchange, role, open_channel)
+    if kv_folder is not None and exchange is not None:
+        kept = KeptBlocks.open(kv_folder, exchange.layout, exchange.block_bytes, KEPT_BYTES)
+        assert kept is not None
+        runtime.keep_blocks(exchange, kept)
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)

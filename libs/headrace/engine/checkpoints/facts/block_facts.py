@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.engine.checkpoints.facts.latent_config import LatentConfig
+
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
@@ -21,6 +23,8 @@ class BlockFacts:
     """Whether that activation is xIELU (Huang and Schlag, 2024), whose numbers each layer has of its own."""
     normalizes_whole_heads: bool = False
     """Whether all query heads, and all key heads, are normalized as one vector each."""
+    latent: LatentConfig | None = None
+    """Latent attention. None: keys and values are heads of their own."""
 
     @property
     def misfit(self) -> str:
@@ -31,6 +35,7 @@ class BlockFacts:
             "its attention and feed-forward block read the same inputs": self.is_parallel,
             "its feed-forward block has no gates": not self.is_gated,
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
+            "its keys and values are products of a latent vector": self.latent is not None,
         }
         return next(
             (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds), ""

@@ -43,6 +43,8 @@ from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HY
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
+from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
+from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
 from headrace.errors.tree import Unsupported
 
 _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
@@ -72,7 +74,8 @@ _EXPERTS = (
     PHI_MOE_PUBLISHED,
     GPT_OSS,
 )
-FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS)}
+_LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
+FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT)}
 
 ENCODER_FAMILIES = {
     architecture: family

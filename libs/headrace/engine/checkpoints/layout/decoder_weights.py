@@ -9,7 +9,9 @@ from typing import Generic, TypeVar
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
+from headrace.engine.checkpoints.facts.latent_config import LatentConfig
 from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
+from headrace.engine.checkpoints.layout.latent_rows import key_rows, query_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
 LAST_NORM = "model.norm"
@@ -90,6 +92,37 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         config = self._config
         sizes = {f"model.layers.{index}.self_attn.o_proj": config.hidden_size}
         return self.projection(sizes, config.head_count * config.head_size, has_bias=config.output_bias)
+
+    def latent_query_down(self, index: int, rank: int) -> Projection[ArrayT, WeightT]:
+        """Reads the product from hidden states to the latent vector of queries."""
+        config = self._config
+        sizes = {f"model.layers.{index}.self_attn.q_a_proj": rank}
+        return self.projection(sizes, config.hidden_size, has_bias=config.qkv_bias)
+
+    def latent_queries(self, index: int, latent: LatentConfig) -> Projection[ArrayT, WeightT]:
+        """Reads the product that makes queries, in the order of `query_rows`."""
+        heads, prefix = self._config.head_count, f"model.layers.{index}.self_attn"
+        name = "q_proj" if latent.query_rank is None else "q_b_proj"
+        in_size = latent.query_rank or self._config.hidden_size
+        weight = self._matrix(f"{prefix}.{name}", heads * latent.query_size, in_size)
+        return Projection(self._tensors.reordered(weight, query_rows(latent, heads)))
+
+    def latent_keys(self, index: int, latent: LatentConfig) -> Projection[ArrayT, WeightT]:
+        """Reads the product that makes the key of all heads, in the order of `key_rows`."""
+        sizes, rows = {f"model.layers.{index}.self_attn.kv_a_proj_with_mqa": latent.head_size}, key_rows(latent)
+        stored = self.projection(sizes, self._config.hidden_size, has_bias=self._config.qkv_bias)
+        bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
+        return Projection(self._tensors.reordered(stored.weight, rows), bias)
+
+    def latent_up(self, index: int, latent: LatentConfig) -> WeightT:
+        """Reads the products from the latent vector to the keys and values of each head, keys before values."""
+        out_size = self._config.head_count * (latent.still_size + latent.value_size)
+        return self._matrix(f"model.layers.{index}.self_attn.kv_b_proj", out_size, latent.kv_rank)
+
+    def latent_output(self, index: int, latent: LatentConfig) -> Projection[ArrayT, WeightT]:
+        config = self._config
+        sizes = {f"model.layers.{index}.self_attn.o_proj": config.hidden_size}
+        return self.projection(sizes, config.head_count * latent.value_size, has_bias=config.output_bias)
 
     def gate_up(self, index: int) -> Projection[ArrayT, WeightT]:
         names = ("gate_up_proj",) if self._config.fused_gate_up else ("gate_proj", "up_proj")

@@ -20,6 +20,7 @@ from headrace.engine.torch.decoder.decoder_layer import (
 )
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
+from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import SparseMixer
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.feed_forward import FeedForward
@@ -114,6 +115,8 @@ class DecoderReader:
         )
 
     def _attention(self, index: int) -> SelfAttention:
+        if (latent := self._config.blocks.latent) is not None:
+            return SelfAttention(index, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
         return SelfAttention(index, self._whole_norms(index, self._linear(qkv)), self._linear(output))
 

@@ -11,6 +11,7 @@ from headrace.rpc.channel import OpenChannel
 from headrace.worker.stepping.engine_thread import EngineThread
 from headrace.worker.transfer.fetching.block_search import BlockSearch
 from headrace.worker.transfer.fetching.block_source import BlockSource
+from headrace.worker.transfer.fetching.kept_source import KeptSource
 from headrace.worker.transfer.fetching.peer_source import PeerSource
 from headrace.worker.transfer.fetching.pool_source import PoolSource
 from headrace.worker.transfer.fetching.prefill_source import PrefillSource
@@ -34,16 +35,20 @@ class BlockFetcher:
         self, thread: EngineThread, exchange: BlockExchange, block_size: int, open_channel: OpenChannel
     ) -> None:
         self.rate = TransferRate()
+        self.kept: KeptSource | None = None
+        """Blocks on a disk. None: none are kept."""
         self._thread = thread
         self._exchange = exchange
         self._block_size = block_size
         self._open_channel = open_channel
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, key: str, peer: PrefillSource, order: PrefillOrder, begin: Callable[[], None]) -> None:
-        """Fetches what it can and calls `begin`, unless `key` is cancelled before. `order.remaining_seconds` is the
-        time that the request has left."""
-        sources = (PoolSource(), PeerSource(peer, self._open_channel, self.rate))
+    def start(self, key: str, peer: PrefillSource | None, order: PrefillOrder, begin: Callable[[], None]) -> None:
+        """Fetches what it can and calls `begin`, unless `key` is cancelled before. `peer`: the worker that has blocks,
+        if one does. `order.remaining_seconds` is the time that the request has left."""
+        sources: list[BlockSource] = [PoolSource()]
+        sources += [] if self.kept is None else [self.kept]
+        sources += [] if peer is None else [PeerSource(peer, self._open_channel, self.rate)]
         task = asyncio.create_task(self._fetch_and_begin(sources, order, begin), name=f"fetch-{key}")
         self._tasks[key] = task
         task.add_done_callback(lambda done: self._tasks.get(key) is done and self._tasks.pop(key))
@@ -67,7 +72,8 @@ class BlockFetcher:
             for source in sources:
                 if not search.is_over:
                     await _ask(source, search)
-            RECOMPUTED_BLOCKS.inc(len(search.missing))
+            if any(isinstance(source, PeerSource) for source in sources):
+                RECOMPUTED_BLOCKS.inc(len(search.missing))
             begin()
         finally:
             # If the request began, the engine has it by then, because it obeys in order.

@@ -26,7 +26,18 @@ PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than the window of 24, a chunk of 64 and a tile of 128 keys."""
 ROUNDING = 2e-5
 """Largest difference of sums of dequantized weights in other orders, as a share of the largest logit."""
-BY_ROW = ("gpt_oss", "glm4", "mistral3", "granite", "olmo2", "cohere2", "starcoder2", "nemotron", "apertus")
+BY_ROW = (
+    "gpt_oss",
+    "deepseek3",
+    "glm4",
+    "mistral3",
+    "granite",
+    "olmo2",
+    "cohere2",
+    "starcoder2",
+    "nemotron",
+    "apertus",
+)
 """Together, all code that the others share."""
 
 

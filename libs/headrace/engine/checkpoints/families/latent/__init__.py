@@ -1,0 +1,1 @@
+"""Families whose keys and values are products of a latent vector."""
