@@ -14,7 +14,7 @@ from headrace.worker.hosting.hosted_model import HostedModel
 from headrace.worker.hosting.process_drain import ProcessDrain
 from headrace.worker.hosting.servicer import HostServicer
 from headrace.worker.publisher import WorkerPublisher
-from headrace.worker.requests.runtime import exit_after_crash
+from headrace.worker.stepping.engine_crash import exit_after_crash
 
 SWITCH_SECONDS = 0.0005
 """Longest that the event loop and the engine keep each other from running Python. The default is 5 ms, half a step."""

@@ -42,9 +42,8 @@ class HostedModel:
         self.worker_id = worker_id
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
         exchange = exchange_of(engine)
-        self.runtime.exchange_blocks(exchange, WorkerRole(settings.role), channels_to("worker", settings))
-        if settings.kv_folder is not None:
-            _keep_blocks(self.runtime, exchange, settings.kv_folder, settings.kv_folder_bytes)
+        kept = _open_kept(exchange, settings.kv_folder, settings.kv_folder_bytes)
+        self.runtime.exchange_blocks(exchange, WorkerRole(settings.role), channels_to("worker", settings), kept)
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
@@ -81,12 +80,14 @@ class HostedModel:
         await self.servicer.drain(patience, deadline)
 
 
-def _keep_blocks(runtime: Runtime, exchange: BlockExchange | None, folder: Path, max_bytes: int) -> None:
-    """Has KV blocks kept in a folder, where that is possible."""
+def _open_kept(exchange: BlockExchange | None, folder: Path | None, max_bytes: int) -> KeptBlocks | None:
+    """Opens the KV blocks of a folder. None, with a warning where a folder is given: they cannot be kept."""
+    if folder is None:
+        return None
     if exchange is None:
         _log.warning("KV blocks are not kept: those of this model cannot be copied", extra={"folder": str(folder)})
-        return
+        return None
     kept = KeptBlocks.open(folder.expanduser(), exchange.layout, exchange.block_bytes, max_bytes)
     if kept is not None:
-        runtime.keep_blocks(exchange, kept)
         _log.info("KV blocks are kept", extra={"folder": str(folder), "found": len(kept)})
+    return kept

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.engine.batching.step_pace import StepPace
@@ -30,6 +29,7 @@ from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.requests.shared_cost import SharedCost
+from headrace.worker.stepping.engine_crash import exit_after_crash
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.transfer.block_exports import BlockExports
 from headrace.worker.transfer.fetching.block_fetcher import BlockFetcher
@@ -39,9 +39,6 @@ from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.prefill_order import PrefillOrder
 from headrace.worker.transfer.transfer_status import TransferStatus
 from headrace.worker.transfer.worker_role import WorkerRole
-
-EXIT_ENGINE_CRASHED = 70
-"""Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
 
 MAX_LINKS = 16
 """Maximum number of traces that the span of one step links to."""
@@ -85,22 +82,24 @@ class Runtime:
         if self._keeper is not None:
             self._keeper.start()
 
-    def exchange_blocks(self, exchange: BlockExchange | None, role: WorkerRole, open_channel: OpenChannel) -> None:
-        """Lets KV blocks travel to other workers, and here from the ones that `open_channel` reaches. Without an
-        exchange the worker takes its part in a model's work, but no part in transfers."""
+    def exchange_blocks(
+        self,
+        exchange: BlockExchange | None,
+        role: WorkerRole,
+        open_channel: OpenChannel,
+        kept: KeptBlocks | None = None,
+    ) -> None:
+        """Lets KV blocks travel to other workers, here from the ones that `open_channel` reaches, and to and from a
+        disk. Without an exchange the worker takes its part in a model's work, but no part in transfers."""
         self._exchanged = TransferStatus(role)
         if exchange is None:
             return
         self._exchanged = TransferStatus(role, exchange.layout, exchange.block_bytes)
-        self.fetcher = BlockFetcher(self.thread, exchange, self.spec.block_size, open_channel)
+        source = None if kept is None else KeptSource(kept)
+        self.fetcher = BlockFetcher(self.thread, exchange, self.spec.block_size, open_channel, source)
+        self._keeper = None if kept is None else BlockKeeper(self.thread, exchange, self.spec.block_size, kept)
         if role is not WorkerRole.DECODE:
             self.exports = BlockExports(self.thread, exchange, self.spec, self.submit)
-
-    def keep_blocks(self, exchange: BlockExchange, kept: KeptBlocks) -> None:
-        """Keeps KV blocks on a disk as well, and fetches prompts from there. To be called after `exchange_blocks`."""
-        if self.fetcher is not None:
-            self.fetcher.kept = KeptSource(kept)
-            self._keeper = BlockKeeper(self.thread, exchange, self.spec.block_size, kept)
 
     async def prove(self, timeout: float) -> None:
         """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes
@@ -262,25 +261,13 @@ class Runtime:
     def _begin(self, assignment: Assignment, session: Session) -> None:
         """Hands a request to the engine, after the blocks of its prompt if another worker or the disk has them."""
         request, source = assignment.request, assignment.prefill_source
-        token_ids = request.prompt_token_ids + request.output_token_ids
+        order = PrefillOrder.of(request, assignment.remaining_seconds)
+        is_kept = self._keeper is not None and self._keeper.knows_more(order)
         may_use_cache = request.sampling.prompt_logprob_count is None
-        if self.fetcher is None or not may_use_cache or not (source or self._is_kept(request, token_ids)):
+        if self.fetcher is None or not may_use_cache or not (source or is_kept):
             self.submit(request)
-            return
-        order = PrefillOrder(
-            token_ids=token_ids,
-            cache_salt=request.cache_salt,
-            adapter=request.adapter,
-            urgency=request.urgency,
-            layout="",
-            skip_count=0,
-            remaining_seconds=assignment.remaining_seconds,
-        )
-        self.fetcher.start(session.engine_id, source, order, lambda: self.submit(request))
-
-    def _is_kept(self, request: EngineRequest, token_ids: Sequence[int]) -> bool:
-        """Whether the disk has blocks of a prompt that the prefix cache lacks."""
-        return self._keeper is not None and self._keeper.knows_more(token_ids, request.cache_salt, request.adapter)
+        else:
+            self.fetcher.start(session.engine_id, source, order, lambda: self.submit(request))
 
     def _stop(self, session: Session) -> None:
         """Takes a request out of the engine, or keeps it from beginning."""
@@ -410,10 +397,3 @@ def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:
     check_token_ids(request.sampling.logit_bias, vocabulary_size, "logit_biases")
     if (limit := request.sampling.reasoning_limit) is not None:
         check_token_ids(limit.end, vocabulary_size, "reasoning_limit")
-
-
-def exit_after_crash(error: BaseException) -> None:
-    """Ends the process, because an engine that crashed may hold anything. Gateways see it at once and move their
-    requests."""
-    _log.critical("exiting after an engine crash", extra={"error": repr(error)})
-    os._exit(EXIT_ENGINE_CRASHED)

@@ -1,6 +1,7 @@
 """Order for the KV blocks of a prompt."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from headrace.engine.contract.request import EngineRequest, SamplingParams, Urgency
 from headrace.kv.block_hash import hash_blocks
@@ -21,6 +22,13 @@ class PrefillOrder:
     """Leading blocks that the caller has already."""
     remaining_seconds: float
     """Time for which the caller waits at most."""
+
+    @classmethod
+    def of(cls, request: EngineRequest, remaining_seconds: float) -> Self:
+        """Makes the order for all blocks of a request's prompt and earlier output, whatever the layout."""
+        token_ids = request.prompt_token_ids + request.output_token_ids
+        facts = request.cache_salt, request.adapter, request.urgency
+        return cls(token_ids, *facts, layout="", skip_count=0, remaining_seconds=remaining_seconds)
 
     def hashes(self, block_size: int) -> list[bytes]:
         """Returns the names of all blocks, skipped ones included. The last token is in none: the decoding worker has to

@@ -151,12 +151,11 @@ async def serve(
     engine: TextEngine, stack: AsyncExitStack, role: WorkerRole = WorkerRole.BOTH, kv_folder: Path | None = None
 ) -> Worker:
     """Starts a worker, which keeps KV blocks in a folder if there is one."""
-    runtime, exchange = Runtime(engine, "m", attach_seconds=60.0), exchange_of(engine)
-    runtime.exchange_blocks(exchange, role, open_channel)
+    runtime, exchange, kept = Runtime(engine, "m", attach_seconds=60.0), exchange_of(engine), None
     if kv_folder is not None and exchange is not None:
         kept = KeptBlocks.open(kv_folder, exchange.layout, exchange.block_bytes, KEPT_BYTES)
         assert kept is not None
-        runtime.keep_blocks(exchange, kept)
+    runtime.exchange_blocks(exchange, role, open_channel, kept)
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)

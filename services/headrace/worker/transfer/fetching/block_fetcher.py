@@ -32,11 +32,16 @@ class BlockFetcher:
     fails, it begins, and computes what was not found. Runs on the event loop."""
 
     def __init__(
-        self, thread: EngineThread, exchange: BlockExchange, block_size: int, open_channel: OpenChannel
+        self,
+        thread: EngineThread,
+        exchange: BlockExchange,
+        block_size: int,
+        open_channel: OpenChannel,
+        kept: KeptSource | None = None,
     ) -> None:
+        """`kept`: blocks on a disk, if some are kept."""
         self.rate = TransferRate()
-        self.kept: KeptSource | None = None
-        """Blocks on a disk. None: none are kept."""
+        self._kept = kept
         self._thread = thread
         self._exchange = exchange
         self._block_size = block_size
@@ -47,7 +52,7 @@ class BlockFetcher:
         """Fetches what it can and calls `begin`, unless `key` is cancelled before. `peer`: the worker that has blocks,
         if one does. `order.remaining_seconds` is the time that the request has left."""
         sources: list[BlockSource] = [PoolSource()]
-        sources += [] if self.kept is None else [self.kept]
+        sources += [] if self._kept is None else [self._kept]
         sources += [] if peer is None else [PeerSource(peer, self._open_channel, self.rate)]
         task = asyncio.create_task(self._fetch_and_begin(sources, order, begin), name=f"fetch-{key}")
         self._tasks[key] = task

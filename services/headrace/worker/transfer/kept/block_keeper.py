@@ -13,11 +13,12 @@ from headrace.kv.block_hash import extend_hashes, root_hash
 from headrace.worker.stepping.engine_thread import EngineThread
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.kept.kept_metrics import LOST_BLOCKS, WRITTEN_BLOCKS
+from headrace.worker.transfer.prefill_order import PrefillOrder
 
 BATCH_BLOCKS = 8
 """Blocks that are copied out of the engine's memory between two steps."""
 REST = 20.0
-"""Time between two such copies, as a multiple of the time that one took: the engine gives up a twentieth at most."""
+"""Time between two such copies, as a multiple of the processor time of one: the engine gives up a twentieth at most."""
 MAX_PENDING = 8192
 """Maximum number of blocks that wait to be written. Beyond it the oldest are not."""
 COPY_SECONDS = 30.0
@@ -62,12 +63,12 @@ class BlockKeeper:
         if self._pending:
             self._has_work.set()
 
-    def knows_more(self, token_ids: Sequence[int], cache_salt: str, adapter: str) -> bool:
+    def knows_more(self, order: PrefillOrder) -> bool:
         """Whether the disk has the first block of a prompt that the prefix cache lacks. The last token is in none."""
         hashes: list[bytes] = []
-        root, size = root_hash(cache_salt, adapter), self._block_size
-        for start in range(0, len(token_ids) - size, size):
-            extend_hashes(hashes, root, [token_ids[start : start + size]])
+        root, size = root_hash(order.cache_salt, order.adapter), self._block_size
+        for start in range(0, len(order.token_ids) - size, size):
+            extend_hashes(hashes, root, [order.token_ids[start : start + size]])
             if hashes[-1] not in self._cached:
                 return hashes[-1] in self.kept
         return False
@@ -84,7 +85,7 @@ class BlockKeeper:
             await asyncio.sleep(REST * took)
 
     async def _write_some(self) -> float:
-        """Writes some blocks. Returns the seconds for which the engine was kept from its steps."""
+        """Writes some blocks. Returns the processor time, in seconds, that the engine's thread gave."""
         names = [self._pending.popitem(last=False)[0] for _ in range(min(BATCH_BLOCKS, len(self._pending)))]
         if not self._pending:
             self._has_work.clear()
@@ -95,13 +96,13 @@ class BlockKeeper:
 
     def _copy(self, names: Sequence[bytes]) -> tuple[list[tuple[bytes, bytes]], float]:
         """Copies those of the blocks that are still there. For the engine's thread."""
-        started, found = time.perf_counter(), []
+        started, found = time.thread_time(), []
         for name in names:
             lease = self._exchange.lease([name])
             if len(lease):
                 found.append((name, self._exchange.export(lease, 0, 1)[0]))
             self._exchange.release(lease)
-        return found, time.perf_counter() - started
+        return found, time.thread_time() - started
 
     def _write(self, contents: Sequence[tuple[bytes, bytes]]) -> None:
         for name, content in contents:

@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 class KeptBlocks:
-    """Least recently used blocks give way. A block that cannot be read whole, or is another than its name says, is a
-    miss: nothing that happens to the file makes another block of it. Safe to share between threads."""
+    """Keeps blocks, of which the least recently used give way. One that cannot be read whole, or is another than its
+    name says, is a miss: nothing that happens to the file makes another block of it. Safe to share between threads."""
 
     def __init__(self, file: SlotFile, layout: str) -> None:
         self._file = file

@@ -78,8 +78,10 @@ async def test_a_prompt_that_memory_had_no_room_for_comes_from_the_disk(
 ) -> None:
     worker = await serve(load(folder, block_count=14, max_model_length=192), stack, kv_folder=tmp_path)
     prompts = make_prompts((150, 150, 150), seed=11)
-    expected = [(await worker.run(prompt=prompt))[0] for prompt in prompts]
-    await until_kept(worker, 3 * BLOCK_COUNT)
+    expected = []
+    for number, prompt in enumerate(prompts, 1):
+        expected.append((await worker.run(prompt=prompt))[0])
+        await until_kept(worker, number * BLOCK_COUNT)
     for _ in range(2):
         for prompt, tokens in zip(prompts, expected, strict=True):
             found, cached = await worker.run(prompt=prompt)
