@@ -47,7 +47,8 @@ class ShardedWeights:
         if kind == "sinks":
             part = self._place.part_of(self._config.head_count)
             return self._source.read(whole_name, (self._config.head_count,), dtype, device)[part.start : part.stop]
-        rows = self._rows(module, dtype, device) if kind == "bias" else None
+        is_cut = kind == "bias" and self._place.tensor_count > 1
+        rows = self._rows(module, dtype, device) if is_cut else None
         if rows is None:
             tensor = self._source.read(whole_name, shape, dtype, device)
             return torch.zeros_like(tensor) if self._is_summed(module, kind) and self._place.share else tensor
