@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.facts.scoring_modules import ScoringModules
 
 EncoderActivation = Literal["gelu", "gelu_tanh", "relu"]
 
@@ -45,7 +46,7 @@ class EncoderConfig:
     position_count: int
     """Rows of the position embedding table."""
     type_count: int
-    """Rows of the segment embedding table; only the first is used. 0: no table."""
+    """Rows of the segment embedding table; only the first is used, and the second for pairs of texts. 0: no table."""
     norm_epsilon: float
     activation: EncoderActivation
     precision: str
@@ -58,6 +59,10 @@ class EncoderConfig:
     """Id of the padding token. If set, positions start after it, and padding tokens themselves have this position."""
     bucket_count: int = 0
     """Number of buckets for relative distances, as in T5 (Raffel et al., 2019). 0: attention has no such bias."""
+    scoring: ScoringModules | None = None
+    """Classifier with one label that scores pairs of texts. None: the model makes embeddings."""
+    separator_id: int | None = None
+    """Token that ends the first text of a pair. If set, all tokens after the first such have the second segment."""
 
     @property
     def head_size(self) -> int:
@@ -68,8 +73,20 @@ class EncoderConfig:
         """Longest input that needs no choice by the user: any."""
         return self.max_model_length
 
+    @property
+    def segment_count(self) -> int:
+        """Segments that inputs have: that many copies of the position embedding table are used, each with one added."""
+        return 1 if self.separator_id is None else 2
+
     def positions(self, token_ids: tuple[int, ...]) -> list[int]:
-        """Returns the row of the position embedding table for each token."""
+        """Returns the row of the position embedding tables for each token."""
+        positions = self._positions(token_ids)
+        if self.separator_id in token_ids:
+            second = token_ids.index(self.separator_id) + 1
+            positions[second:] = [position + self.position_count for position in positions[second:]]
+        return positions
+
+    def _positions(self, token_ids: tuple[int, ...]) -> list[int]:
         if self.padding_id is None:
             return list(range(len(token_ids)))
         positions: list[int] = []

@@ -31,7 +31,7 @@ class CpuEncoder:
             layer_count=config.layer_count,
             hidden=config.hidden_size,
             vocabulary=config.vocabulary_size,
-            position_count=config.position_count,
+            position_count=len(weights.positions),
             head_count=config.head_count,
             longest=config.max_model_length,
             bias=None if biases is None else address(biases) + (config.max_model_length - 1) * biases.itemsize,

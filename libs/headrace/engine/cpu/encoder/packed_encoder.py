@@ -30,7 +30,8 @@ class PackedLayer:
 class PackedEncoder:
     words: Table
     positions: Floats
-    """Table of positions [positions, hidden], with the embedding of the first segment added, which all tokens share."""
+    """Table of positions [positions, hidden], with the embedding of the first segment added, then the same with that of
+    the second, if inputs have two."""
     embedding_norm: NormWeights
     layers: tuple[PackedLayer, ...]
     biases: Floats | None

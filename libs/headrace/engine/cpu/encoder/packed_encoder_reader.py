@@ -37,12 +37,19 @@ def read_packed_encoder(folder: Path, config: EncoderConfig, rounding: WeightRou
         tensors.forget()
     return PackedEncoder(
         words=words,
-        positions=np.array(positions) if segments is None else positions + segments[0],
+        positions=_placed(positions, segments, config.segment_count),
         embedding_norm=embedding_norm,
         layers=tuple(layers),
         biases=biases,
         parameter_count=reader.parameter_count,
     )
+
+
+def _placed(positions: Floats, segments: Floats | None, count: int) -> Floats:
+    """Returns `count` tables of positions, each with the embedding of one segment added, if there are any."""
+    if segments is None:
+        return np.array(positions)
+    return np.concatenate([positions + segment for segment in segments[:count]])
 
 
 def _pack_layer(reader: _Reader, index: int) -> PackedLayer:

@@ -48,10 +48,12 @@ class EncoderReader:
         return self._weights.words()
 
     def position_embeddings(self) -> Tensor:
-        """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, which all
-        tokens share."""
+        """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, then the
+        same with that of the second, if inputs have two."""
         table, segments = self._weights.positions(), self._weights.segments()
-        return table if segments is None else table + segments[0]
+        if segments is None:
+            return table
+        return torch.cat([table + segment for segment in segments[: self._config.segment_count]])
 
     def relative_bias(self) -> RelativeBias | None:
         table = self._weights.relative_bias()
