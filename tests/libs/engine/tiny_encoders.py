@@ -25,6 +25,8 @@ POOLINGS = {
     "max": "pooling_mode_max_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+MODERN_TOKENS = {f"{name}_token_id": 0 for name in ("pad", "eos", "bos", "cls", "sep")}
+"""Ids within the vocabulary, which those that are usual are not."""
 ENCODERS: dict[str, dict[str, Any]] = {
     "bert": {"model_type": "bert"},
     "bert_new_gelu": {"model_type": "bert", "hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
@@ -32,6 +34,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "roberta": {"model_type": "roberta", "pad_token_id": 1, "type_vocab_size": 1},
     "xlm_roberta": {"model_type": "xlm-roberta", "pad_token_id": 1, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
     "mpnet": {"model_type": "mpnet", "pad_token_id": 1},
+    "modernbert": {"model_type": "modernbert", "local_attention": 40, **MODERN_TOKENS},
 }
 """One or more of each family, all with three layers and four heads."""
 DISTILBERT: dict[str, Any] = {

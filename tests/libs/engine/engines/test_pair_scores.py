@@ -1,6 +1,7 @@
 """Encoders with a classifier: the scores that transformers computes, in any batch."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.libs.engine.engine_running import engine_config
@@ -43,6 +44,12 @@ def test_scores_equal_transformers(name: str, tmp_path: Path) -> None:
     expected = scores(model, tmp_path, PAIRS)
     assert score(engine, tmp_path, PAIRS) == pytest.approx(expected, abs=1e-4)
     assert max(expected) - min(expected) > 0.01
+
+
+@pytest.mark.parametrize("settings", [{"classifier_pooling": "mean"}, {"classifier_bias": True, "norm_bias": True}])
+def test_a_classifier_is_as_config_json_says(settings: dict[str, Any], tmp_path: Path) -> None:
+    model = make_scorer(tmp_path, "modernbert", **settings)
+    assert score(load(tmp_path), tmp_path, PAIRS) == pytest.approx(scores(model, tmp_path, PAIRS), abs=1e-4)
 
 
 def test_the_second_text_has_a_segment_of_its_own(tmp_path: Path) -> None:
