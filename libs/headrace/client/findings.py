@@ -17,6 +17,8 @@ class Model:
     """Maximum number of tokens of prompt and output together, or of an input of an embedding."""
     embedding_size: int = 0
     """Elements of its embeddings. 0: it makes text instead."""
+    scores_pairs: bool = False
+    """Whether it scores pairs of texts, for rankings alone."""
     can_chat: bool = True
     """Whether it has a chat template, as far as is known."""
     parent: str = ""
@@ -41,7 +43,7 @@ class Ranked:
     index: int
     """Place among the documents that were given, from 0."""
     score: float
-    """Cosine of the angle to the query, in [-1, 1]."""
+    """Cosine of the angle to the query, in [-1, 1], or the score of a model that scores pairs of texts, in [0, 1]."""
     text: str
 
 

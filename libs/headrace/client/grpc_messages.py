@@ -131,6 +131,7 @@ def model_of(info: ModelInfo) -> Model:
         parameter_count=info.parameter_count,
         max_model_length=info.max_model_length,
         embedding_size=info.embedding_size,
+        scores_pairs=info.scores_pairs,
         parent=info.parent,
     )
 

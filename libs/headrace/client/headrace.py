@@ -110,7 +110,8 @@ class Headrace:
     async def rerank(
         self, query: str, documents: Sequence[str], *, top_n: int | None = None, **options: Unpack[CallOptions]
     ) -> Ranking:
-        """Ranks texts by how close their embeddings are to that of the query, and returns the first `top_n`."""
+        """Ranks texts by how close they are to the query, and returns the first `top_n`: by the angles between their
+        embeddings, or by the scores of a model that scores pairs of texts, over HTTP alone."""
         check(options, CallOptions)
         if not documents:
             raise InvalidRequest("documents must not be empty", param="documents")
@@ -193,7 +194,9 @@ class Headrace:
         if embeds not in self._first_models:
             models = await self._run(call, partial(self._transport.models, call))
             fitting = [model for model in models if bool(model.embedding_size) is embeds]
-            names = [model.name for model in sorted(fitting, key=lambda model: not model.can_chat)]
+            names = [
+                model.name for model in sorted(fitting, key=lambda model: (not model.can_chat, model.scores_pairs))
+            ]
             if not names:
                 raise Unavailable(f"no model that makes {'embeddings' if embeds else 'text'} is served: name one")
             self._first_models[embeds] = names[0]

@@ -16,10 +16,12 @@ class TextToEncode:
     """Number of tokens after which the rest is left out. None: all are wanted."""
     context_token_count: int | None = None
     """Number of tokens that fit. A text that is certain to have more may be refused."""
+    pair_text: str | None = None
+    """Second text, which the model reads together with the first as a pair. None: there is one text."""
 
     @property
     def character_count(self) -> int:
-        return len(self.text)
+        return len(self.text) + len(self.pair_text or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ def _to_request(wanted: ToEncode) -> tokenizer_pb2.EncodeRequest:
         request.text, request.add_special_tokens = wanted.text, wanted.add_special_tokens
         if wanted.max_token_count is not None:
             request.max_token_count = wanted.max_token_count
+        if wanted.pair_text is not None:
+            request.pair_text = wanted.pair_text
     else:
         request.conversation.CopyFrom(_to_message(wanted.conversation))
     return request

@@ -455,6 +455,7 @@ class ModelInfo(_message.Message):
     EVICTS_CONTEXT_FIELD_NUMBER: _builtins.int
     DEFAULT_TEMPERATURE_FIELD_NUMBER: _builtins.int
     DEFAULT_TOP_P_FIELD_NUMBER: _builtins.int
+    SCORES_PAIRS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The name that clients use."""
     architecture: _builtins.str
@@ -481,6 +482,8 @@ class ModelInfo(_message.Message):
     """Temperature of requests that name none. Unset: 1."""
     default_top_p: _builtins.float
     """Top-p of requests that name none. Unset: 1."""
+    scores_pairs: _builtins.bool
+    """Its inputs are pairs of texts, and its embeddings of one element are scores: the larger, the closer the texts."""
     @_builtins.property
     def adapters(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdapterInfo]:
         """The adapters that can be added to it."""
@@ -502,10 +505,11 @@ class ModelInfo(_message.Message):
         evicts_context: _builtins.bool = ...,
         default_temperature: _builtins.float | None = ...,
         default_top_p: _builtins.float | None = ...,
+        scores_pairs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature", "_default_top_p", b"_default_top_p", "default_temperature", b"default_temperature", "default_top_p", b"default_top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature", "_default_top_p", b"_default_top_p", "adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "default_temperature", b"default_temperature", "default_top_p", b"default_top_p", "embedding_size", b"embedding_size", "evicts_context", b"evicts_context", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature", "_default_top_p", b"_default_top_p", "adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "default_temperature", b"default_temperature", "default_top_p", b"default_top_p", "embedding_size", b"embedding_size", "evicts_context", b"evicts_context", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "scores_pairs", b"scores_pairs", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_temperature: _TypeAlias = _typing.Literal["default_temperature"]  # noqa: Y015
     _WhichOneofArgType__default_temperature: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature"]  # noqa: Y015

@@ -30,6 +30,7 @@ class EncodeRequest(_message.Message):
     ADD_SPECIAL_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CONTEXT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PAIR_TEXT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model whose tokenizer to use."""
     text: _builtins.str
@@ -42,6 +43,10 @@ class EncodeRequest(_message.Message):
     """Most tokens to return for plain text, special ones included: its end is cut, they are not. Unset means all."""
     context_token_count: _builtins.int
     """Tokens that the model can read. A text that must have more is refused without being encoded. Unset refuses none."""
+    pair_text: _builtins.str
+    """A second plain text, which the model reads together with the first one as a pair. Unset means none. Where both are
+    longer than `max_token_count`, the longer one is cut first.
+    """
     @_builtins.property
     def conversation(self) -> Global___Conversation:
         """A conversation for the chat template of the model."""
@@ -55,10 +60,11 @@ class EncodeRequest(_message.Message):
         add_special_tokens: _builtins.bool | None = ...,
         max_token_count: _builtins.int | None = ...,
         context_token_count: _builtins.int | None = ...,
+        pair_text: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "_pair_text", b"_pair_text", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "pair_text", b"pair_text", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "model", b"model", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "_pair_text", b"_pair_text", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "model", b"model", "pair_text", b"pair_text", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__add_special_tokens: _TypeAlias = _typing.Literal["add_special_tokens"]  # noqa: Y015
     _WhichOneofArgType__add_special_tokens: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens"]  # noqa: Y015
@@ -66,6 +72,8 @@ class EncodeRequest(_message.Message):
     _WhichOneofArgType__context_token_count: _TypeAlias = _typing.Literal["_context_token_count", b"_context_token_count"]  # noqa: Y015
     _WhichOneofReturnType__max_token_count: _TypeAlias = _typing.Literal["max_token_count"]  # noqa: Y015
     _WhichOneofArgType__max_token_count: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count"]  # noqa: Y015
+    _WhichOneofReturnType__pair_text: _TypeAlias = _typing.Literal["pair_text"]  # noqa: Y015
+    _WhichOneofArgType__pair_text: _TypeAlias = _typing.Literal["_pair_text", b"_pair_text"]  # noqa: Y015
     _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "conversation"]  # noqa: Y015
     _WhichOneofArgType_input: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     @_typing.overload
@@ -74,6 +82,8 @@ class EncodeRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__context_token_count) -> _WhichOneofReturnType__context_token_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_token_count) -> _WhichOneofReturnType__max_token_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pair_text) -> _WhichOneofReturnType__pair_text | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_input) -> _WhichOneofReturnType_input | None: ...
 

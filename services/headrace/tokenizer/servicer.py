@@ -63,13 +63,13 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
     async def _encode(self, model: TextModel, wanted: ToEncode) -> Encoded:
         if not isinstance(wanted, TextToEncode):
             return await self._pool.encode(wanted)
-        text, limit = wanted.text, wanted.context_token_count
-        _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
-        if limit is not None and len(text) > limit:
+        count, limit = wanted.character_count, wanted.context_token_count
+        _log.debug("encoding", extra={"model": model.name, "characters": count})
+        if limit is not None and count > limit:
             # In a thread, because the first check reads the whole vocabulary.
-            await asyncio.to_thread(model.check_length, text, limit)
-        if self._is_quick(model, len(text)):
-            return Encoded(model.encode(text, wanted.add_special_tokens, wanted.max_token_count))
+            await asyncio.to_thread(model.check_length, wanted.text + (wanted.pair_text or ""), limit)
+        if self._is_quick(model, count):
+            return Encoded(model.encode_text(wanted))
         return await self._pool.encode(wanted)
 
     def _is_quick(self, model: TextModel, character_count: int) -> bool:

@@ -1,15 +1,17 @@
 """Reads the `config.json` of an encoder into the facts that the engine needs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderActivation, EncoderConfig
 from headrace.engine.checkpoints.facts.scheme import read_scheme
-from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
+from headrace.engine.checkpoints.families.encoders.encoder_family import SCORING, EncoderFamily
 from headrace.engine.checkpoints.families.registry import find_encoder_family
 from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
+from headrace.folder_text.pair_separator import pair_separator
 
 MIN_BUCKET_COUNT = 4
 """Smallest number of buckets: on each side, one exact distance and one bucket for all others."""
@@ -36,6 +38,8 @@ def read_encoder_config(folder: Path) -> EncoderConfig:
         raw = {**_DEFAULTS, **family.defaults, **raw, **renamed}
         _refuse_what_is_not_there(family, raw)
         config = family.adapt(_read_as_bert(folder, raw), raw)
+        if config.architecture.endswith(SCORING):
+            config = _with_scoring(config, family, folder, raw)
         _check_sizes(config)
     except KeyError as error:
         raise InvalidCheckpoint(f"{path} has no {error.args[0]!r}") from error
@@ -65,6 +69,15 @@ def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
         max_model_length=int(raw["max_position_embeddings"]),
         names=family.names,
     )
+
+
+def _with_scoring(config: EncoderConfig, family: EncoderFamily, folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
+    """Adds the classifier. Raises Unsupported unless it has one label, whose number is the score of a pair."""
+    label_count = len(raw.get("id2label") or {}) or int(raw.get("num_labels") or 2)
+    if label_count != 1:
+        raise Unsupported(f"{config.architecture} with {label_count} labels is not supported: only with one, a score")
+    separator_id = pair_separator(folder) if config.type_count > 1 else None
+    return replace(config, scoring=config.scoring or family.scoring, separator_id=separator_id)
 
 
 def _refuse_what_is_not_there(family: EncoderFamily, raw: Mapping[str, Any]) -> None:

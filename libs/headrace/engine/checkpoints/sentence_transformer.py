@@ -28,24 +28,31 @@ class SentenceSettings:
     """Whether embeddings are scaled to unit length. If unspecified they are, like OpenAI's."""
     max_len: int | None = None
     """Longest input in tokens, if less than the model's own limit."""
+    dense_folders: tuple[str, ...] = ()
+    """Folders of the dense layers between pooling and normalizing, in order."""
 
 
 def read_sentence_settings(folder: Path) -> SentenceSettings:
     """Reads `modules.json` and the files that it names. Returns the defaults if there is none.
 
-    Raises InvalidCheckpoint if one is malformed, Unsupported for steps other than pooling and normalizing.
+    Raises InvalidCheckpoint if one is malformed, Unsupported for steps other than pooling, dense layers and
+    normalizing.
     """
     if not has_sentence_settings(folder):
         return SentenceSettings()
-    pooling, normalizes = None, False
+    pooling, normalizes, dense = None, False, []
     for kind, path in _read_modules(folder)[1:]:
         if kind == "Pooling":
             pooling = _read_pooling(folder / path / "config.json")
         elif kind == "Normalize":
             normalizes = True
+        elif kind == "Dense" and pooling is not None and not normalizes:
+            dense.append(path)
         else:
-            raise Unsupported(f"module {kind} of {MODULES_FILE} is not supported: only Pooling, Normalize")
-    return SentenceSettings(pooling, normalizes, _read_max_len(folder))
+            raise Unsupported(
+                f"module {kind} of {MODULES_FILE} is not supported there: only Pooling, Dense, Normalize, in this order"
+            )
+    return SentenceSettings(pooling, normalizes, _read_max_len(folder), tuple(dense))
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:

@@ -30,6 +30,9 @@ class EngineSpec:
     parameter_count: int
     embedding_size: int | None = None
     """Elements of an embedding, where the model makes embeddings instead of text."""
+    scores_pairs: bool = False
+    """Whether inputs are pairs of texts, whose embedding of one element is a score: any number, the larger the better
+    the two belong together."""
     fingerprint: str = ""
     """Digest of the model's outputs for a fixed input: it changes with whatever changes a result. Empty: not known."""
     window: int | None = None

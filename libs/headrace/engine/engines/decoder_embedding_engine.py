@@ -11,7 +11,7 @@ from headrace.engine.contract.embedding_request_check import check_embedding_req
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 from headrace.engine.engines.embedding_outcomes import EmbeddingOutcomes
-from headrace.engine.engines.pooling import normalized
+from headrace.engine.engines.vector_head import VectorHead
 from headrace.engine.step.runner import Runner
 
 _ONE_TOKEN = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
@@ -23,10 +23,10 @@ class DecoderEmbeddingEngine:
     To the batcher each input is a request for one token; where that token would be chosen, the hidden state is taken.
     """
 
-    def __init__(self, spec: EngineSpec, runner: Runner, *, normalizes: bool, prefix_cache: bool) -> None:
+    def __init__(self, spec: EngineSpec, runner: Runner, head: VectorHead, *, prefix_cache: bool) -> None:
         self._spec = spec
         self._runner = runner
-        self._normalizes = normalizes
+        self._head = head
         self._batcher = Batcher(replace(spec, max_model_length=spec.max_model_length + 1), prefix_cache=prefix_cache)
         self._outcomes = EmbeddingOutcomes()
 
@@ -74,7 +74,7 @@ class DecoderEmbeddingEngine:
         states = self._runner.run(plan)
         for chunk, state in zip(states.sampling, self._runner.sampler.in_host_memory(states.values), strict=True):
             sequence = chunk.sequence
-            vector = normalized(state) if self._normalizes else state
+            vector = self._head(state[None])
             if not np.isfinite(vector).all():
                 self._forget(sequence)
             self._outcomes.complete(sequence.request_id, vector, sequence.cached_token_count)

@@ -1,15 +1,13 @@
-"""The engine that makes embeddings with an encoder: whole inputs in, one vector each out."""
+"""The engine that makes embeddings or scores with an encoder: whole inputs in, one vector each out."""
 
 from dataclasses import replace
 
-from headrace.engine.checkpoints.facts.pooling import Pooling
-from headrace.engine.checkpoints.sentence_transformer import SentenceSettings
 from headrace.engine.contract.embedding_request_check import check_embedding_request
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.model_cost import StepWork
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.engines.embedding_outcomes import EmbeddingOutcomes
-from headrace.engine.engines.pooling import normalized, pool
+from headrace.engine.engines.vector_head import VectorHead
 from headrace.engine.step.encoder import Encoder
 from headrace.errors.tree import InvalidRequest
 
@@ -22,11 +20,10 @@ class EncoderEngine:
     than the budget is computed alone. Sampling parameters mean nothing here and are not looked at.
     """
 
-    def __init__(self, spec: EngineSpec, encoder: Encoder, settings: SentenceSettings) -> None:
+    def __init__(self, spec: EngineSpec, encoder: Encoder, head: VectorHead) -> None:
         self._spec = spec
         self._encoder = encoder
-        self._pooling = settings.pooling or Pooling.MEAN
-        self._normalizes = settings.normalizes
+        self._head = head
         self._requests: dict[str, EngineRequest] = {}
         """Requests by id, in the order in which they came."""
         self._outcomes = EmbeddingOutcomes()
@@ -99,8 +96,7 @@ class EncoderEngine:
         """Computes the inputs and pools them one by one: a reduction over several would sum in another order."""
         states = self._encoder([request.prompt_token_ids for request in batch])
         for request, hidden in zip(batch, states, strict=True):
-            pooled = pool(hidden, self._pooling)
-            self._outcomes.complete(request.request_id, normalized(pooled) if self._normalizes else pooled)
+            self._outcomes.complete(request.request_id, self._head(hidden))
         self._step_count += 1
         self._prompt_token_count += sum(len(request.prompt_token_ids) for request in batch)
         self._pair_count += sum(len(request.prompt_token_ids) ** 2 for request in batch)

@@ -140,6 +140,9 @@ class EncoderLayer(ctypes.Structure):
         ("down", Matrix),
         ("attention_norm", Norm),
         ("output_norm", Norm),
+        ("cosine", _POINTER),
+        ("sine", _POINTER),
+        ("window", _SIZE),
     )
 
 
@@ -156,6 +159,10 @@ class Encoder(ctypes.Structure):
         ("word_storage", _INT),
         ("activation", _INT),
         ("scale", _FLOAT),
+        ("final_norm", Norm),
+        ("rotates", _INT),
+        ("normalizes_inputs", _INT),
+        ("is_gated", _INT),
     )
 
 

@@ -10,9 +10,11 @@ from headrace.engine.checkpoints.model_limits import choose_max_len
 from headrace.engine.checkpoints.sentence_transformer import SentenceSettings, read_sentence_settings
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.loading.load_runner import load_runner
+from headrace.engine.loading.load_vector_head import load_sentence_head
 from headrace.engine.loading.model_costs import decoder_cost
 from headrace.errors.tree import Unsupported
 
@@ -27,6 +29,8 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
     model_config = replace(read_model_config(folder), has_head=False)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config.model_copy(update=ALONE), max_len)
+    head = load_sentence_head(folder, settings, model_config.hidden_size)
+    memory = model.memory + HeldMemory(head.byte_count)
     kv_token_count = model.block_count * config.block_size
     spec = EngineSpec(
         architecture=model_config.architecture,
@@ -39,14 +43,12 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         eos_token_ids=model_config.eos_token_ids,
         device=model.device,
         precision=model.precision,
-        parameter_count=model.parameter_count,
-        embedding_size=model_config.hidden_size,
-        memory=model.memory,
-        cost=decoder_cost(model_config, model.parameter_count, model.memory, kv_token_count),
+        parameter_count=model.parameter_count + head.parameter_count,
+        embedding_size=head.size(model_config.hidden_size),
+        memory=memory,
+        cost=decoder_cost(model_config, model.parameter_count, memory, kv_token_count),
     )
-    engine = DecoderEmbeddingEngine(
-        spec, model.runner, normalizes=settings.normalizes, prefix_cache=config.prefix_cache
-    )
+    engine = DecoderEmbeddingEngine(spec, model.runner, head, prefix_cache=config.prefix_cache)
     engine.identify(fingerprint_of(engine))
     return engine
 

@@ -1,4 +1,5 @@
-"""Loads a checkpoint into an engine that makes embeddings with an encoder. Imports torch only where it computes."""
+"""Loads a checkpoint into an engine that makes embeddings or scores with an encoder. Imports torch only where it
+computes."""
 
 import logging
 from dataclasses import replace
@@ -7,12 +8,15 @@ from pathlib import Path
 from headrace.engine.checkpoints.encoder_settings import read_encoder_config
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.model_limits import choose_max_len
-from headrace.engine.checkpoints.sentence_transformer import read_sentence_settings
+from headrace.engine.checkpoints.sentence_transformer import SentenceSettings, read_sentence_settings
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.cpu.encoder.load_cpu_encoder import can_encode_on_cpu, load_cpu_encoder
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.engines.vector_head import VectorHead
+from headrace.engine.loading.load_vector_head import load_scoring_head, load_sentence_head
 from headrace.engine.loading.memory_placement import place_memory
 from headrace.engine.loading.model_costs import encoder_cost
 from headrace.engine.loading.required_torch import require_torch
@@ -26,10 +30,14 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
 
     Raises InvalidCheckpoint, Unsupported or ConfigError.
     """
-    settings = read_sentence_settings(folder)
-    model_config = _within(read_encoder_config(folder), settings.max_len)
+    model_config = read_encoder_config(folder)
+    settings = SentenceSettings() if model_config.scoring else read_sentence_settings(folder)
+    model_config = _within(model_config, settings.max_len)
     max_len = choose_max_len(config, model_config)
     model = _load_encoder(folder, model_config, config)
+    head = _load_head(folder, model_config, settings)
+    parameter_count = model.parameter_count + head.parameter_count
+    memory = model.memory + HeldMemory(head.byte_count)
     spec = EngineSpec(
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
@@ -41,14 +49,21 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
         eos_token_ids=frozenset(),
         device=model.device,
         precision=model.precision,
-        parameter_count=model.parameter_count,
-        embedding_size=model_config.hidden_size,
-        memory=model.memory,
-        cost=encoder_cost(model_config, model.parameter_count, model.memory),
+        parameter_count=parameter_count,
+        embedding_size=head.size(model_config.hidden_size),
+        scores_pairs=model_config.scoring is not None,
+        memory=memory,
+        cost=encoder_cost(model_config, parameter_count, memory),
     )
-    engine = EncoderEngine(spec, model.encoder, settings)
+    engine = EncoderEngine(spec, model.encoder, head)
     engine.identify(fingerprint_of(engine))
     return engine
+
+
+def _load_head(folder: Path, model: EncoderConfig, settings: SentenceSettings) -> VectorHead:
+    if model.scoring is not None:
+        return load_scoring_head(folder, model, model.scoring)
+    return load_sentence_head(folder, settings, model.hidden_size)
 
 
 def _load_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:

@@ -1,6 +1,6 @@
 """Preparation of a request: rendered, filtered, encoded and checked, until it can run."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import Filters
 from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.job.job import Job, Options, check_prompt
 from headrace.gateway.request.envelope import Envelope
@@ -123,27 +124,58 @@ class Preparation:
         """Encodes text inputs, truncates where allowed, checks the request, and reserves its tokens. Raises
         HeadraceError."""
         model_info = self._fleet.embedding_model(model)
-        options.check(model_info)
-        limit, special = options.limit(model_info), options.add_special_tokens
-        rules = self._filters.of(envelope.tenant.name)
+        limit = options.limit(model_info)
 
         async def encode(given: Prompt) -> list[int]:
-            given = await self._clean_prompt(rules, given, "input")
-            if not isinstance(given, str):
-                return given[:limit]
-            if not given:
-                raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            # Inputs that may be truncated may have any length; others are refused if they certainly do not fit.
-            context = model_info.max_model_length if limit is None else None
-            try:
-                wanted = TextToEncode(model, given, special is not False, limit, context)
-                return (await self._encoder.encode(wanted, envelope.deadline)).token_ids
-            except InvalidRequest as error:
-                raise type(error)(error.message, param="input") from None
+            clean = await self._clean_input(given, envelope)
+            if not isinstance(clean, str):
+                return clean[:limit]
+            return await self._encode_input(model_info, clean, None, options, envelope)
 
-        calls = [partial(encode, given) for given in inputs]
-        encoded = await joined(calls, SEQUENCES_AT_ONCE)
-        job = EmbeddingJob(envelope, model_info, encoded, options)
+        return await self._embedding_job(model_info, [partial(encode, given) for given in inputs], options, envelope)
+
+    async def pairs(
+        self, model: str, pairs: Sequence[tuple[str, str]], options: EmbeddingOptions, envelope: Envelope
+    ) -> EmbeddingJob:
+        """Does the same for pairs of texts, each one input of a model that scores them."""
+        model_info = self._fleet.comparing_model(model)
+
+        async def encode(pair: tuple[str, str]) -> list[int]:
+            first, second = [str(await self._clean_input(text, envelope)) for text in pair]
+            return await self._encode_input(model_info, first, second, options, envelope)
+
+        return await self._embedding_job(model_info, [partial(encode, pair) for pair in pairs], options, envelope)
+
+    async def _clean_input(self, given: Prompt, envelope: Envelope) -> Prompt:
+        """Returns an input without findings of the filter. Raises InvalidRequest where it is an empty text."""
+        clean = await self._clean_prompt(self._filters.of(envelope.tenant.name), given, "input")
+        if clean == "":
+            raise InvalidRequest("the input is empty: it must have at least one character", param="input")
+        return clean
+
+    async def _encode_input(
+        self, model: ModelFacts, text: str, pair_text: str | None, options: EmbeddingOptions, envelope: Envelope
+    ) -> list[int]:
+        limit = options.limit(model)
+        # Inputs that may be truncated may have any length; others are refused if they certainly do not fit.
+        context = model.max_model_length if limit is None else None
+        special = options.add_special_tokens is not False
+        try:
+            wanted = TextToEncode(model.model, text, special, limit, context, pair_text)
+            return (await self._encoder.encode(wanted, envelope.deadline)).token_ids
+        except InvalidRequest as error:
+            raise type(error)(error.message, param="input") from None
+
+    async def _embedding_job(
+        self,
+        model: ModelFacts,
+        calls: Sequence[Callable[[], Awaitable[list[int]]]],
+        options: EmbeddingOptions,
+        envelope: Envelope,
+    ) -> EmbeddingJob:
+        """Makes a job of inputs that `calls` encode."""
+        options.check(model)
+        job = EmbeddingJob(envelope, model, await joined(calls, SEQUENCES_AT_ONCE), options)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         envelope.record.prompt_token_count = job.token_count

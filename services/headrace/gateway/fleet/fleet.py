@@ -148,12 +148,23 @@ class Fleet:
     def text_model(self, name: str) -> ModelFacts:
         """Returns a model that generates text. Raises ModelNotFound, or Unsupported for an embedding model."""
         model = self.model(name)
+        if model.scores_pairs:
+            raise _scores(name, "text")
         if model.embedding_size:
             raise Unsupported(f"model {name!r} makes embeddings and no text; use /v1/embeddings", param="model")
         return model
 
     def embedding_model(self, name: str) -> ModelFacts:
-        """Returns an embedding model. Raises ModelNotFound, or Unsupported for a model that generates text."""
+        """Returns an embedding model. Raises ModelNotFound, or Unsupported for a model that generates text or scores
+        pairs of texts."""
+        model = self.comparing_model(name)
+        if model.scores_pairs:
+            raise _scores(name, "embeddings")
+        return model
+
+    def comparing_model(self, name: str) -> ModelFacts:
+        """Returns a model that can tell how close two texts are: by a score, or by their embeddings. Raises
+        ModelNotFound, or Unsupported for a model that generates text."""
         model = self.model(name)
         if not model.embedding_size:
             others = sorted(other for other, info in self.models().items() if info.embedding_size)
@@ -313,3 +324,8 @@ class Fleet:
         self._tasks.pop(attachment, None)
         if self._attachments.get(attachment.worker_id) is attachment:
             del self._attachments[attachment.worker_id]
+
+
+def _scores(name: str, wanted: str) -> Unsupported:
+    message = f"model {name!r} scores pairs of texts and makes no {wanted}; use /v1/rerank or /v1/score"
+    return Unsupported(message, param="model")

@@ -26,6 +26,8 @@ class ModelFacts:
     precision: str = ""
     embedding_size: int = 0
     """Elements of the model's embeddings. Zero: it generates text instead."""
+    scores_pairs: bool = False
+    """Whether inputs are pairs of texts, and embeddings of one element are scores: any number."""
     fingerprint: str = ""
     adapters: tuple[AdapterFacts, ...] = ()
     parent: str = ""

@@ -57,7 +57,7 @@ def encode(wanted: ToEncode, seconds: float) -> Encoded:
     and when its template takes more than `seconds`, or too much memory."""
     model = _models[wanted.model]
     if isinstance(wanted, TextToEncode):
-        return Encoded(model.encode(wanted.text, wanted.add_special_tokens, wanted.max_token_count))
+        return Encoded(model.encode_text(wanted))
     text = _rendered(model, wanted.conversation, seconds)
     if wanted.context_token_count is not None:
         model.check_length(text, wanted.context_token_count)

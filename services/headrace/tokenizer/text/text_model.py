@@ -5,9 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.domain.conversation import Conversation
+from headrace.domain.to_encode import TextToEncode
 from headrace.errors import ContextExceeded, InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.folder_text.folder_ends import end_token_ids
 from headrace.folder_text.folder_tokenizer import read_tokenizer
+from headrace.folder_text.pair_length import pair_token_counts
 from headrace.folder_text.special_tokens import special_tokens
 from headrace.folder_text.template_sources import template_sources
 from headrace.gguf_text.gguf_tokenizer import GgufText
@@ -61,6 +63,23 @@ class TextModel:
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         encoding.truncate(max(0, max_token_count - special_count))
         return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
+
+    def encode_text(self, wanted: TextToEncode) -> list[int]:
+        """Encodes a text or a pair of texts."""
+        if wanted.pair_text is None:
+            return self.encode(wanted.text, wanted.add_special_tokens, wanted.max_token_count)
+        return self._encode_pair((wanted.text, wanted.pair_text), wanted.add_special_tokens, wanted.max_token_count)
+
+    def _encode_pair(self, texts: tuple[str, str], add_special_tokens: bool, max_token_count: int | None) -> list[int]:
+        """Encodes a pair. If that makes more than `max_token_count` ids, the end of the longer text is left out until
+        both are equally long, then that of both."""
+        first, second = (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
+        if max_token_count is not None:
+            special_count = self._tokenizer.num_special_tokens_to_add(True) if add_special_tokens else 0
+            counts = pair_token_counts(len(first), len(second), max(0, max_token_count - special_count))
+            for encoding, count in zip((first, second), counts, strict=True):
+                encoding.truncate(count)
+        return list(self._tokenizer.post_process(first, second, add_special_tokens).ids)[:max_token_count]
 
     @property
     def answer_format(self) -> TemplateFacts:

@@ -96,6 +96,7 @@ def to_model_info(spec: EngineSpec, model: str) -> ModelInfo:
         parameter_count=spec.parameter_count,
         precision=spec.precision,
         embedding_size=spec.embedding_size or 0,
+        scores_pairs=spec.scores_pairs,
         fingerprint=spec.fingerprint,
         evicts_context=spec.long_context == "evict",
         default_temperature=spec.default_sampling.temperature,

@@ -263,7 +263,7 @@ def test_a_decoder_without_such_files_makes_text(tmp_path: Path) -> None:
     ("pooling", "kind", "message"),
     [
         ("mean", "Normalize", "pooling mean of a decoder is not supported: only lasttoken"),
-        ("lasttoken", "Dense", "module Dense of modules.json is not supported: only Pooling, Normalize"),
+        ("lasttoken", "WordWeights", "module WordWeights of modules.json is not supported there: only Pooling, Dense"),
     ],
 )
 def test_other_steps_are_refused_by_name(pooling: str, kind: str, message: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from headrace.demo_model import CHECKPOINT
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
+from headrace.domain.to_encode import TextToEncode
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.tokenizer.text.pieces import pieces_of
 from headrace.tokenizer.text.text_model import TextModel
@@ -70,6 +71,20 @@ def test_a_text_that_is_cut_keeps_its_special_tokens(minilm: Path) -> None:
     assert model.encode("one two three four five", True, 7) == whole
     assert model.encode("one two three four five", False, 2) == whole[1:3]
     assert model.encode("one two three four five", True, 1) == [101]
+
+
+@pytest.mark.parametrize("limit", [None, *range(4, 20)])
+@pytest.mark.parametrize(
+    "texts", [("one two three", "a b c d e f g h"), ("a b c d e f g h", "one two"), ("a b c", "d e f")]
+)
+def test_a_pair_is_cut_as_the_library_cuts_it(texts: tuple[str, str], limit: int | None, minilm: Path) -> None:
+    model, library = TextModel("minilm", minilm), Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    library.no_padding()
+    library.no_truncation()
+    if limit is not None:
+        library.enable_truncation(limit, strategy="longest_first")
+    wanted = TextToEncode("minilm", texts[0], max_token_count=limit, pair_text=texts[1])
+    assert model.encode_text(wanted) == library.encode(*texts).ids
 
 
 def test_other_decoders_are_refused_by_name() -> None:

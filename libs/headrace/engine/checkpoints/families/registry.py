@@ -24,6 +24,7 @@ from headrace.engine.checkpoints.families.decoders.qwen3_moe import QWEN3_MOE
 from headrace.engine.checkpoints.families.encoders.bert import BERT
 from headrace.engine.checkpoints.families.encoders.distilbert import DISTILBERT
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
+from headrace.engine.checkpoints.families.encoders.modernbert import MODERNBERT
 from headrace.engine.checkpoints.families.encoders.mpnet import MPNET
 from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_ROBERTA
 from headrace.engine.checkpoints.families.experts.dots1 import DOTS1
@@ -79,7 +80,7 @@ FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPO
 
 ENCODER_FAMILIES = {
     architecture: family
-    for family in (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET)
+    for family in (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT)
     for architecture in family.architectures
 }
 DECODER = "ForCausalLM"

@@ -37,8 +37,10 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
             f"{self._names.word_embeddings}.weight", self._config.vocabulary_size, self._config.hidden_size
         )
 
-    def positions(self) -> ArrayT:
-        """Reads the table of positions [positions, hidden]."""
+    def positions(self) -> ArrayT | None:
+        """Reads the table of positions [positions, hidden], if there is one."""
+        if not self._names.position_embeddings:
+            return None
         return self._read(
             f"{self._names.position_embeddings}.weight", self._config.position_count, self._config.hidden_size
         )
@@ -61,7 +63,14 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
         """Reads weight and bias of the norm of the embeddings, both [hidden]."""
         return self._norm(self._names.embedding_norm)
 
-    def attention_norm(self, index: int) -> tuple[ArrayT, ArrayT]:
+    def final_norm(self) -> tuple[ArrayT, ArrayT] | None:
+        """Reads the norm of the last hidden states, if there is one."""
+        return self._norm(self._names.final_norm) if self._names.final_norm else None
+
+    def attention_norm(self, index: int) -> tuple[ArrayT, ArrayT] | None:
+        """Reads the norm behind attention or before it, which the first layer may lack."""
+        if self._config.normalizes_inputs and index == 0:
+            return None
         return self._norm(f"{self._names.layer}.{index}.{self._names.attention_norm}")
 
     def output_norm(self, index: int) -> tuple[ArrayT, ArrayT]:
@@ -69,6 +78,8 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
 
     def qkv(self, index: int) -> Projection[ArrayT, WeightT]:
         names, size = self._names, self._config.hidden_size
+        if names.qkv:
+            return self._projection(index, (names.qkv,), 3 * size, size)
         return self._projection(index, (names.query, names.key, names.value), size, size)
 
     def attention_output(self, index: int) -> Projection[ArrayT, WeightT]:
@@ -77,7 +88,11 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
         )
 
     def up(self, index: int) -> Projection[ArrayT, WeightT]:
-        return self._projection(index, (self._names.up,), self._config.intermediate_size, self._config.hidden_size)
+        """Reads the first product of the feed-forward block, with its gates first, if it has any."""
+        names, out_size, in_size = self._names, self._config.intermediate_size, self._config.hidden_size
+        if names.gate:
+            return self._projection(index, (names.gate, names.up), out_size, in_size)
+        return self._projection(index, (names.up,), 2 * out_size if self._config.is_gated else out_size, in_size)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
         return self._projection(index, (self._names.down,), self._config.hidden_size, self._config.intermediate_size)
@@ -89,15 +104,20 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
         modules = [f"{self._names.layer}.{index}.{name}" for name in names]
         self.parameter_count += len(modules) * out_size * in_size
         matrices = [self._tensors.matrix(self._prefix + module, (out_size, in_size)) for module in modules]
+        if self._config.unbiased.issuperset(names):
+            return Projection(self._tensors.stack(matrices))
         bias = self._tensors.join([self._read(f"{module}.bias", out_size) for module in modules])
         return Projection(self._tensors.stack(matrices), bias)
 
     def _norm(self, name: str) -> tuple[ArrayT, ArrayT]:
-        """Reads a norm. The first BERT checkpoints use TensorFlow's names for it."""
+        """Reads weight and bias of a norm. The first BERT checkpoints use TensorFlow's names for them."""
         is_old = self._has(f"{self._prefix}{name}.gamma")
         gain, shift = ("gamma", "beta") if is_old else ("weight", "bias")
         size = self._config.hidden_size
-        return self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size)
+        weight = self._read(f"{name}.{gain}", size)
+        if name.rpartition(".")[2] in self._config.unbiased:
+            return weight, self._tensors.scaled(weight, 0.0)
+        return weight, self._read(f"{name}.{shift}", size)
 
     def _read(self, name: str, *shape: int) -> ArrayT:
         self.parameter_count += math.prod(shape)

@@ -6,10 +6,11 @@ from itertools import chain
 import numpy as np
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
+from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
 from headrace.engine.cpu.row_buffer import RowBuffer
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.library import Function
+from headrace.engine.kernels.library import Function, pointer
 from headrace.engine.kernels.structures import Encoder, EncoderBatch, EncoderLayer, Norm
 from headrace.engine.memory.aligned import address
 
@@ -21,17 +22,19 @@ class CpuEncoder:
         self._config = config
         self._weights = weights
         self._context = context
-        self._layers = (EncoderLayer * config.layer_count)(*(self._layer(layer) for layer in weights.layers))
+        head_size, longest = config.head_size, config.max_model_length
+        self._angles = {theta: rotary_angles(head_size, theta, None, longest) for theta in {*config.thetas}}
+        self._layers = (EncoderLayer * config.layer_count)(*map(self._layer, range(config.layer_count), weights.layers))
         biases = weights.biases
         self._model = Encoder(
             layers=self._layers,
             words=address(weights.words.numbers),
-            positions=address(weights.positions),
+            positions=pointer(weights.positions),
             norm=self._norm(weights.embedding_norm),
             layer_count=config.layer_count,
             hidden=config.hidden_size,
             vocabulary=config.vocabulary_size,
-            position_count=config.position_count,
+            position_count=config.position_count * config.segment_count,
             head_count=config.head_count,
             longest=config.max_model_length,
             bias=None if biases is None else address(biases) + (config.max_model_length - 1) * biases.itemsize,
@@ -39,6 +42,10 @@ class CpuEncoder:
             word_storage=weights.words.storage,
             activation=Function[config.activation.upper()],
             scale=config.head_size**-0.5,
+            final_norm=self._norm(weights.final_norm),
+            rotates=bool(config.thetas),
+            normalizes_inputs=config.normalizes_inputs,
+            is_gated=config.is_gated,
         )
         self._hidden = RowBuffer(config.hidden_size)
 
@@ -54,11 +61,17 @@ class CpuEncoder:
         self._context.encode(self._model, EncoderBatch(*integers, address(hidden), len(token_ids), len(inputs)))
         return np.split(hidden, np.cumsum(lengths)[:-1])
 
-    def _layer(self, layer: PackedLayer) -> EncoderLayer:
+    def _layer(self, index: int, layer: PackedLayer) -> EncoderLayer:
         matrices = (layer.qkv, layer.output, layer.up, layer.down)
         norms = (layer.attention_norm, layer.output_norm)
-        return EncoderLayer(*(matrix.matrix(exact=True) for matrix in matrices), *map(self._norm, norms))
+        described = EncoderLayer(*(matrix.matrix(exact=True) for matrix in matrices), *map(self._norm, norms))
+        described.window = self._config.window(index) or 0
+        if self._config.thetas:
+            described.cosine, described.sine = map(address, self._angles[self._config.thetas[index]])
+        return described
 
-    def _norm(self, norm: NormWeights) -> Norm:
+    def _norm(self, norm: NormWeights | None) -> Norm:
+        if norm is None:
+            return Norm()
         weight, bias = norm
         return Norm(address(weight), address(bias), len(weight), self._config.norm_epsilon)

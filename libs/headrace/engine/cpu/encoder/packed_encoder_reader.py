@@ -29,7 +29,7 @@ def read_packed_encoder(folder: Path, config: EncoderConfig, rounding: WeightRou
     reader: _Reader = EncoderWeights(config, tensors, arrays.__contains__)
     words = Table(*narrowed(tensors.plain("of word embeddings", reader.words(), Storage.F32)))
     positions, segments = reader.positions(), reader.segments()
-    embedding_norm = _copied(reader.embedding_norm())
+    embedding_norm, final_norm = _copied(reader.embedding_norm()), reader.final_norm()
     biases = _spread(reader.relative_bias(), config)
     layers = []
     for index in range(config.layer_count):
@@ -37,12 +37,22 @@ def read_packed_encoder(folder: Path, config: EncoderConfig, rounding: WeightRou
         tensors.forget()
     return PackedEncoder(
         words=words,
-        positions=np.array(positions) if segments is None else positions + segments[0],
+        positions=_placed(positions, segments, config.segment_count),
         embedding_norm=embedding_norm,
+        final_norm=_copied_if_there(final_norm),
         layers=tuple(layers),
         biases=biases,
         parameter_count=reader.parameter_count,
     )
+
+
+def _placed(positions: Floats | None, segments: Floats | None, count: int) -> Floats | None:
+    """Returns `count` tables of positions, each with the embedding of one segment added, if there are any."""
+    if positions is None:
+        return None if segments is None else np.array(segments[:count])
+    if segments is None:
+        return np.array(positions)
+    return np.concatenate([positions + segment for segment in segments[:count]])
 
 
 def _pack_layer(reader: _Reader, index: int) -> PackedLayer:
@@ -51,13 +61,17 @@ def _pack_layer(reader: _Reader, index: int) -> PackedLayer:
         output=_pack(reader.attention_output(index)),
         up=_pack(reader.up(index)),
         down=_pack(reader.down(index)),
-        attention_norm=_copied(reader.attention_norm(index)),
+        attention_norm=_copied_if_there(reader.attention_norm(index)),
         output_norm=_copied(reader.output_norm(index)),
     )
 
 
 def _pack(projection: Projection[Floats, ArrayWeight]) -> PackedWeight:
     return pack_array(projection.weight, projection.bias)
+
+
+def _copied_if_there(norm: tuple[Floats, Floats] | None) -> NormWeights | None:
+    return None if norm is None else _copied(norm)
 
 
 def _copied(norm: tuple[Floats, Floats]) -> NormWeights:

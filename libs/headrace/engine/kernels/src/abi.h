@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 14;
+constexpr int kVersion = 15;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -69,7 +69,7 @@ struct Layer {
     const FeedForward *experts;  // [experts, and the shared one] or null
     const float *router_bias;    // [experts] or null: see Routing
     const float *cosine, *sine;  // [positions, rotary / 2]
-    int64_t window;              // Tokens that a query attends to, itself included; 0: all
+    int64_t window;  // Tokens that a query attends to, itself included, on either side if it sees all; 0: all
     // Addresses within the first block. Block n is n * `Model::block_bytes` further on. kv_cache.h has the layout.
     uint8_t *keys, *values;
     uint8_t *key_scales, *value_scales;  // fp32 [kv heads, block size] for codes, else null
@@ -168,13 +168,17 @@ struct Norm {
 // A layer of an encoder: see encoder.h.
 struct EncoderLayer {
     Matrix qkv, output, up, down;
-    Norm attention_norm, output_norm;  // Of the sums of each block and the residual
+    // Of the sums of each block and the residual; of the blocks' inputs where `Encoder::normalizes_inputs`. Without a
+    // weight: those inputs are the hidden states.
+    Norm attention_norm, output_norm;
+    const float *cosine, *sine;  // [longest, head / 2], if heads rotate
+    int64_t window;              // Tokens on either side that a query attends to, itself included; 0: all
 };
 
 struct Encoder {
     const EncoderLayer *layers;
     const uint8_t *words;    // [vocabulary, hidden] in plain storage
-    const float *positions;  // [positions, hidden], with what all tokens share
+    const float *positions;  // [positions, hidden], with what all tokens share; null: none
     Norm norm;               // Of the embeddings
     int64_t layer_count, hidden, vocabulary, position_count, head_count;
     int64_t longest;  // Tokens of the longest input
@@ -183,7 +187,11 @@ struct Encoder {
     int64_t bias_stride;
     int32_t word_storage;
     int32_t activation;
-    float scale;  // Of attention scores
+    float scale;                // Of attention scores
+    Norm final_norm;            // Of the last hidden states; without a weight: none
+    int32_t rotates;            // Nonzero: queries and keys rotate with the position
+    int32_t normalizes_inputs;  // Nonzero: norms stand before blocks
+    int32_t is_gated;           // Nonzero: `up` has gates, then as many ups
 };
 
 // Whole inputs, one after the other.

@@ -135,7 +135,8 @@ inline bool inputs_fit(const Encoder &encoder, const EncoderBatch &batch) {
 inline Failure check_batch(const Encoder &encoder, const EncoderBatch &batch) {
     if (!inputs_fit(encoder, batch)) return kBadSpan;
     if (!all_below(batch.token_ids, batch.row_count, encoder.vocabulary)) return kBadTokenId;
-    return all_below(batch.positions, batch.row_count, encoder.position_count) ? kFine : kBadPosition;
+    const bool fits = !encoder.positions || all_below(batch.positions, batch.row_count, encoder.position_count);
+    return fits ? kFine : kBadPosition;
 }
 
 inline Failure check_rankings(const Ranking *rankings, int64_t count, int64_t vocabulary) {

@@ -130,8 +130,10 @@ class PagedAttention {
     int64_t first_token(const Layer &layer, int64_t position) const {
         return layer.window && position >= layer.window ? position + 1 - layer.window : 0;
     }
-    int64_t last_token(const Span &span, int64_t position) const {
-        return model_.sees_all ? span.first_position + span.row_count - 1 : position;
+    int64_t last_token(const Layer &layer, const Span &span, int64_t position) const {
+        if (!model_.sees_all) return position;
+        const int64_t last = span.first_position + span.row_count - 1;
+        return layer.window ? std::min(last, position + layer.window - 1) : last;
     }
 
     // Lists the work of all spans, with up to `most_heads` KV heads at once.
@@ -144,7 +146,7 @@ class PagedAttention {
             for (int64_t first = 0; first < span.row_count; first += kQueryRows) {
                 const int64_t last = std::min(first + kQueryRows, span.row_count);
                 const int64_t begin = first_token(layer, span.first_position + first) / kLanes * kLanes;
-                const int64_t end = last_token(span, span.first_position + last - 1) + 1;
+                const int64_t end = last_token(layer, span, span.first_position + last - 1) + 1;
                 for (int64_t head = 0; head < model_.kv_head_count; head += heads)
                     works.push_back({&span, head, head + heads, first, last, begin, end});
             }
@@ -306,7 +308,7 @@ class PagedAttention {
         queries.out[i] = out + (place * model_.head_count + head) * model_.head_size;
         queries.bias[i] = layer.bias ? layer.bias + head * layer.bias_stride - position : nullptr;
         queries.first[i] = first_token(layer, position);
-        queries.last[i] = last_token(*work.span, position);
+        queries.last[i] = last_token(layer, *work.span, position);
     }
 
     const Model &model_;

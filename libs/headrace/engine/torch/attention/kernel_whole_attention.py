@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.facts.rope_scaling import Floats
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage
@@ -28,13 +29,23 @@ class KernelWholeAttention:
     layer's KV blocks, which the next layer overwrites."""
 
     def __init__(
-        self, context: KernelContext, head_count: int, head_size: int, bias: RelativeBias | None, max_len: int
+        self,
+        context: KernelContext,
+        heads: HeadShape,
+        bias: RelativeBias | None,
+        max_len: int,
+        window: int | None = None,
+        angles: tuple[Floats, Floats] | None = None,
     ) -> None:
-        """`max_len` is the longest input in tokens."""
+        """`max_len` is the longest input in tokens, `window` the number of tokens on either side that a query sees,
+        itself included, and `angles` are cosines and sines [positions, rotary/2], if heads rotate."""
         self._context = context
         self._max_len = max_len
-        self._heads = HeadShape(head_count, head_count, head_size, 0, head_size**-0.5, None, 0.0)
-        self._layer = Layer()
+        self._heads = heads
+        self._angles = angles
+        self._layer = Layer(window=window or 0)
+        if angles is not None:
+            self._layer.cosine, self._layer.sine = map(address, angles)
         self._biases = None if bias is None else self._spread(bias, max_len)
         self._arena = self._room(1)
         self._model = Model()

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from headrace.engine.checkpoints.facts.rope_scaling import Floats
 from headrace.engine.torch.layers.relative_bias import RelativeBias
 
 
@@ -20,16 +21,27 @@ class EqualInputs:
     length: int
     """Tokens of each input."""
     bias: Tensor | None
-    """Bias added to the scores: [1, heads, length, length]."""
+    """Number added to each score, minus infinity beyond a window: [1, heads or 1, length, length]."""
 
 
 class TorchWholeAttention:
     """Implements the Protocol of `whole_attention.py` with torch."""
 
-    def __init__(self, head_count: int, head_size: int, bias: RelativeBias | None) -> None:
+    def __init__(
+        self,
+        head_count: int,
+        head_size: int,
+        bias: RelativeBias | None,
+        window: int | None = None,
+        angles: tuple[Floats, Floats] | None = None,
+    ) -> None:
+        """`window` is the number of tokens on either side that a query sees, itself included, and `angles` are cosines
+        and sines [positions, rotary/2], if heads rotate."""
         self._head_count = head_count
         self._head_size = head_size
         self._bias = bias
+        self._window = window
+        self._angles = None if angles is None else (torch.tensor(angles[0]), torch.tensor(angles[1]))
         self._groups: list[EqualInputs] = []
 
     def begin(self, lengths: Sequence[int]) -> None:
@@ -47,13 +59,26 @@ class TorchWholeAttention:
         """Maps [tokens, 3 x hidden] to [tokens, hidden]."""
         split = projected.view(-1, group.length, 3, self._head_count, self._head_size).permute(2, 0, 3, 1, 4)
         queries, keys, values = split.unbind()
-        outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=group.bias)
+        if self._angles is not None:
+            queries, keys = _rotated(queries, *self._angles), _rotated(keys, *self._angles)
+        bias = None if group.bias is None else group.bias.to(queries.dtype)
+        outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
         return outputs.transpose(1, 2).reshape(len(projected), -1)
 
     def _bias_of(self, length: int) -> Tensor | None:
         """Returns the bias [1, heads, queries, keys] of inputs of `length` tokens, if there is one."""
-        if self._bias is None:
+        if self._bias is None and self._window is None:
             return None
         places = torch.arange(length)
         distances = places[None, :] - places[:, None]
-        return self._bias.at_distances(distances.flatten()).view(1, -1, length, length)
+        if self._bias is not None:
+            return self._bias.at_distances(distances.flatten()).view(1, -1, length, length)
+        bias = torch.zeros(1, 1, length, length)
+        return bias.masked_fill(distances.abs() >= (self._window or length), -torch.inf)
+
+
+def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotates [inputs, heads, length, head] by the positions (Su et al., 2021)."""
+    cosine, sine = cosine[: heads.shape[2]], sine[: heads.shape[2]]
+    first, second = heads.float().chunk(2, dim=-1)
+    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(heads.dtype)

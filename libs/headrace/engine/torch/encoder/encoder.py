@@ -1,4 +1,4 @@
-"""The encoder common to all families: embeddings, and layers in which every token sees every other."""
+"""The encoder common to all families: embeddings, and layers in which tokens see those after them too."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
+from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.torch.attention.kernel_whole_attention import KernelWholeAttention
+from headrace.engine.torch.attention.paged_attention import HeadShape
 from headrace.engine.torch.attention.torch_whole_attention import TorchWholeAttention
 from headrace.engine.torch.attention.whole_attention import WholeAttention
 from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.encoder.encoder_reader import EncoderReader
+from headrace.engine.torch.layers.relative_bias import RelativeBias
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 
@@ -39,7 +42,8 @@ class Encoder:
         self._words = reader.word_embeddings()
         self._positions = reader.position_embeddings()
         self._norm = reader.embedding_norm()
-        self._attention = self._build_attention(reader)
+        self._attentions = self._build_attentions(reader)
+        self._final_norm = reader.final_norm()
         self._layers = [reader.layer(index) for index in range(config.layer_count)]
         self.parameter_count = reader.parameter_count
         self.byte_count = reader.byte_count
@@ -61,24 +65,40 @@ class Encoder:
         order = sorted(range(len(inputs)), key=lambda index: len(inputs[index]))
         ordered = [inputs[index] for index in order]
         lengths = [len(tokens) for tokens in ordered]
-        self._attention.begin(lengths)
+        for attention in dict.fromkeys(self._attentions):
+            attention.begin(lengths)
         hidden = self._norm(self._embed(ordered))
-        for layer in self._layers:
-            hidden = layer(hidden, self._attention)
+        for layer, attention in zip(self._layers, self._attentions, strict=True):
+            hidden = layer(hidden, attention)
+        if self._final_norm is not None:
+            hidden = self._final_norm(hidden)
         parts = zip(order, torch.split(hidden, lengths), strict=True)
         return [part for _, part in sorted(parts, key=lambda pair: pair[0])]
 
     def _embed(self, inputs: Sequence[tuple[int, ...]]) -> Tensor:
         token_ids = self._tensor([token_id for tokens in inputs for token_id in tokens])
+        words = functional.embedding(token_ids, self._words)
+        if self._positions is None:
+            return words
         positions = self._tensor([position for tokens in inputs for position in self._config.positions(tokens)])
-        return functional.embedding(token_ids, self._words) + functional.embedding(positions, self._positions)
+        return words + functional.embedding(positions, self._positions)
 
-    def _build_attention(self, reader: EncoderReader) -> WholeAttention:
+    def _build_attentions(self, reader: EncoderReader) -> list[WholeAttention]:
+        """Returns the attention of each layer, which layers of one kind share."""
         config, bias = self._config, reader.relative_bias()
+        thetas = config.thetas or (0.0,) * config.layer_count
+        kinds = [(theta, config.window(index)) for index, theta in enumerate(thetas)]
+        built = {kind: self._build_attention(bias, *kind) for kind in dict.fromkeys(kinds)}
+        return [built[kind] for kind in kinds]
+
+    def _build_attention(self, bias: RelativeBias | None, theta: float, window: int | None) -> WholeAttention:
+        config = self._config
+        head_count, head_size, max_len = config.head_count, config.head_size, config.max_model_length
+        angles = rotary_angles(head_size, theta, None, max_len) if theta else None
         if isinstance(self._operators, KernelOperators):
-            context = self._operators.context
-            return KernelWholeAttention(context, config.head_count, config.head_size, bias, config.max_model_length)
-        return TorchWholeAttention(config.head_count, config.head_size, bias)
+            shape = HeadShape(head_count, head_count, head_size, head_size if theta else 0, head_size**-0.5, None, 0.0)
+            return KernelWholeAttention(self._operators.context, shape, bias, max_len, window, angles)
+        return TorchWholeAttention(head_count, head_size, bias, window, angles)
 
     def _tensor(self, values: list[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.torch.attention.whole_attention import WholeAttention
-from headrace.engine.torch.layers.feed_forward import FeedForward
+from headrace.engine.torch.layers.gated_mlp import Mlp
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import RowNorm
 
@@ -25,14 +25,22 @@ class EncoderAttention:
 
 @dataclass(frozen=True, slots=True)
 class EncoderLayer:
-    """Layer that normalizes the sum of each block's output and the residual (Devlin et al., 2018)."""
+    """Layer that normalizes the sum of each block's output and the residual (Devlin et al., 2018), or the blocks'
+    inputs."""
 
     attention: EncoderAttention
-    attention_norm: RowNorm
-    mlp: FeedForward
+    attention_norm: RowNorm | None
+    """None: the inputs of attention are not normalized."""
+    mlp: Mlp
     mlp_norm: RowNorm
+    normalizes_inputs: bool = False
 
     def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
         """Maps [tokens, hidden] to the same shape. Expects `attention.begin` to have run for the step."""
-        hidden = self.attention_norm(self.attention.add_to_residual(hidden, hidden, attention))
+        if self.normalizes_inputs:
+            inputs = hidden if self.attention_norm is None else self.attention_norm(hidden)
+            hidden = self.attention.add_to_residual(inputs, hidden, attention)
+            return self.mlp.add_to_residual(self.mlp_norm(hidden), hidden)
+        hidden = self.attention.add_to_residual(hidden, hidden, attention)
+        hidden = hidden if self.attention_norm is None else self.attention_norm(hidden)
         return self.mlp_norm(self.mlp.add_to_residual(hidden, hidden))

@@ -14,6 +14,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.encoder.encoder_layer import EncoderAttention, EncoderLayer
 from headrace.engine.torch.layers.feed_forward import FeedForward
+from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.layers.relative_bias import RelativeBias
 from headrace.engine.torch.operators.operators import Operators, RowNorm
@@ -47,11 +48,15 @@ class EncoderReader:
     def word_embeddings(self) -> Tensor:
         return self._weights.words()
 
-    def position_embeddings(self) -> Tensor:
-        """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, which all
-        tokens share."""
+    def position_embeddings(self) -> Tensor | None:
+        """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, then the
+        same with that of the second, if inputs have two. None: there is nothing to add."""
         table, segments = self._weights.positions(), self._weights.segments()
-        return table if segments is None else table + segments[0]
+        if table is None:
+            return None if segments is None else segments[: self._config.segment_count]
+        if segments is None:
+            return table
+        return torch.cat([table + segment for segment in segments[: self._config.segment_count]])
 
     def relative_bias(self) -> RelativeBias | None:
         table = self._weights.relative_bias()
@@ -60,23 +65,33 @@ class EncoderReader:
     def embedding_norm(self) -> RowNorm:
         return self._norm(self._weights.embedding_norm())
 
+    def final_norm(self) -> RowNorm | None:
+        return self._norm_if_there(self._weights.final_norm())
+
     def layer(self, index: int) -> EncoderLayer:
         weights = self._weights
         return EncoderLayer(
             attention=EncoderAttention(
                 qkv=self._linear(weights.qkv(index)), output=self._linear(weights.attention_output(index))
             ),
-            attention_norm=self._norm(weights.attention_norm(index)),
-            mlp=FeedForward(
-                up=self._linear(weights.up(index)),
-                down=self._linear(weights.down(index)),
-                activate=partial(self._operators.activate, activation=self._config.activation),
-            ),
+            attention_norm=self._norm_if_there(weights.attention_norm(index)),
+            mlp=self._mlp(index),
             mlp_norm=self._norm(weights.output_norm(index)),
+            normalizes_inputs=self._config.normalizes_inputs,
         )
+
+    def _mlp(self, index: int) -> Mlp:
+        up, down = self._linear(self._weights.up(index)), self._linear(self._weights.down(index))
+        activation = self._config.activation
+        if self._config.is_gated:
+            return GatedMlp(up, down, gate=partial(self._operators.gate, activation=activation))
+        return FeedForward(up, down, activate=partial(self._operators.activate, activation=activation))
 
     def _linear(self, projection: Projection[Tensor, Weight]) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)
+
+    def _norm_if_there(self, found: tuple[Tensor, Tensor] | None) -> RowNorm | None:
+        return None if found is None else self._norm(found)
 
     def _norm(self, found: tuple[Tensor, Tensor]) -> RowNorm:
         weight, bias = found

@@ -222,6 +222,8 @@ class RerankBody(RankedBody):
     texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
     """The documents, as text-embeddings-inference has them: the answer then is a list too."""
     return_text: bool | None = None
+    raw_scores: bool | None = None
+    """Whether scores are the numbers that the model computes, instead of probabilities."""
 
     @property
     def candidates(self) -> list[str]:

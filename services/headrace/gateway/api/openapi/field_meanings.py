@@ -108,6 +108,7 @@ MEANINGS: Mapping[str, str] = {
     "requests_per_day": "Maximum number of requests in a day.",
     "requests_per_minute": "Maximum number of requests in a minute.",
     "response_format": "The form of the answer: text, a JSON object, or what a schema says.",
+    "raw_scores": "Whether scores are what the model computes, any number, and no probabilities.",
     "return_documents": "Whether the ranked texts are returned.",
     "return_text": "Whether the ranked texts are returned.",
     "return_token_ids": "Whether the ids of the tokens are returned.",

@@ -91,7 +91,7 @@ def test_quantized_checkpoints_have_the_bits_of_torchs_operations(method: Method
 
 
 @pytest.mark.parametrize("bits", [None, 4])
-@pytest.mark.parametrize("name", ["bert", "mpnet"])
+@pytest.mark.parametrize("name", ["bert", "mpnet", "modernbert"])
 def test_batch_threads_and_instruction_set_change_no_bit(name: str, bits: int | None, tmp_path: Path) -> None:
     """The longest input of BERT has two segments of attention, which threads share when it is alone."""
     make_encoder(tmp_path, name, **EVEN)
@@ -122,6 +122,20 @@ def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
                 tensors[name.replace(new, old)] = tensors.pop(name)
     save_file(tensors, path)
     check_against_transformers(load(tmp_path), model, PROMPTS[4])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("modernbert", {"attention_bias": True, "mlp_bias": True, "norm_bias": True}),
+        ("modernbert", {"layer_types": ["sliding_attention"] * 3, "local_attention": 10}),
+        ("modernbert", {"global_attn_every_n_layers": 2, "local_rope_theta": 500.0, "global_rope_theta": 77.0}),
+    ],
+)
+def test_facts_of_config_json_are_followed(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, name, **settings)
+    check_against_transformers(load(tmp_path), model, *PROMPTS)
+    assert are_same(encode(load(tmp_path), *PROMPTS), encode(through_torch(tmp_path), *PROMPTS))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

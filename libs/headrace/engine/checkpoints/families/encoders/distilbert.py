@@ -1,6 +1,7 @@
 """DistilBERT (Sanh et al., 2019): BERT with half as many layers and without segments."""
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderNames
+from headrace.engine.checkpoints.facts.scoring_modules import ScoringModules
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
 
 DISTILBERT = EncoderFamily(
@@ -25,4 +26,5 @@ DISTILBERT = EncoderFamily(
         down="ffn.lin2",
         output_norm="output_layer_norm",
     ),
+    scoring=ScoringModules(dense="pre_classifier", function="relu", output="classifier"),
 )

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig, EncoderNames
+from headrace.engine.checkpoints.facts.scoring_modules import ScoringModules
 
 
 def as_bert(config: EncoderConfig, raw: Mapping[str, Any]) -> EncoderConfig:
     """Returns `config` unchanged: nothing differs from BERT."""
     return config
+
+
+SCORING = "ForSequenceClassification"
+"""End of the name of an encoder with a classifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,9 @@ class EncoderFamily:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Default values of keys that config.json may omit, by BERT's names."""
     names: EncoderNames = field(default_factory=EncoderNames)
+    scoring: ScoringModules = field(default_factory=ScoringModules)
+    """Classifier of models that score pairs of texts."""
 
     @property
-    def architectures(self) -> tuple[str, str]:
-        return f"{self.stem}Model", f"{self.stem}ForMaskedLM"
+    def architectures(self) -> tuple[str, ...]:
+        return f"{self.stem}Model", f"{self.stem}ForMaskedLM", f"{self.stem}{SCORING}"

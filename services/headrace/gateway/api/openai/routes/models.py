@@ -45,7 +45,8 @@ class ModelRoutes:
             "parameter_count": model.parameter_count,
         }
         if model.embedding_size:
-            return described | {"embedding_size": model.embedding_size}
+            scoring = {"scores_pairs": True} if model.scores_pairs else {}
+            return described | {"embedding_size": model.embedding_size} | scoring
         with contextlib.suppress(HeadraceError):
             vocabulary = await self._pipeline.encoder.vocabulary(model.model, Deadline.after(PATIENCE_SECONDS))
             described["can_chat"] = vocabulary.has_chat_template

@@ -1,7 +1,9 @@
-"""The routes /v1/rerank and /v1/score: how close texts are, by their embeddings."""
+"""The routes /v1/rerank and /v1/score: how close texts are, by a model that scores pairs of them, or by their
+embeddings."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,7 +22,8 @@ from headrace.gateway.request.ledger import Ledger
 
 
 class RankingRoutes:
-    """Compares texts by the cosine of the angle between their embeddings."""
+    """Compares texts by the score of each pair, where the model has been trained to score pairs, and otherwise by the
+    cosine of the angle between their embeddings."""
 
     describe_error = staticmethod(error_body)
     scopes = frozenset({"embed"})
@@ -39,8 +42,8 @@ class RankingRoutes:
         self._check(len(texts) + 1, "documents")
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
             field = "documents" if body.texts is None else "texts"
-            job, vectors = await self._embed(body, [body.query, *texts], envelope, field)
-            scores = [cosine(vectors[0], vector) for vector in vectors[1:]]
+            compared = _Compared([body.query], texts, field)
+            job, scores = await self._compare(body, compared, envelope, is_raw=bool(body.raw_scores))
             order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))[: body.top_n]
             results = [_result(index, scores[index], texts[index], body.shows_texts) for index in order]
             if body.texts is not None:
@@ -56,12 +59,8 @@ class RankingRoutes:
         field = "text_2" if body.documents is None else "documents"
         self._check(len(first) + len(second), field)
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
-            job, vectors = await self._embed(body, [*first, *second], envelope, field)
-            others = vectors[len(first) :]
-            data = [
-                {"object": "score", "index": index, "score": cosine(vectors[index % len(first)], other)}
-                for index, other in enumerate(others)
-            ]
+            job, scores = await self._compare(body, _Compared(first, second, field), envelope)
+            data = [{"object": "score", "index": index, "score": score} for index, score in enumerate(scores)]
             usage = {"prompt_tokens": job.token_count, "total_tokens": job.token_count}
             name = f"score-{envelope.request_id}"
             listed = {"id": name, "object": "list", "model": body.model, "data": data, "usage": usage}
@@ -73,20 +72,53 @@ class RankingRoutes:
                 f"there are {count} texts; at most {self._settings.max_inputs} are allowed", param=param
             )
 
-    async def _embed(
-        self, body: RankedBody, texts: Sequence[str], envelope: Envelope, field: str
-    ) -> tuple[EmbeddingJob, list[Sequence[float]]]:
+    async def _compare(
+        self, body: RankedBody, compared: "_Compared", envelope: Envelope, *, is_raw: bool = False
+    ) -> tuple[EmbeddingJob, list[float]]:
+        """Returns what was computed, and how close the texts of each pair are. `is_raw`: whether scores of pairs are
+        not made probabilities."""
         options = EmbeddingOptions(max_token_count=body.truncate_prompt_tokens)
+        prepare, scores_pairs = self._pipeline.prepare, self._pipeline.fleet.comparing_model(body.model).scores_pairs
         try:
-            job = await self._pipeline.prepare.embeddings(body.model, texts, options, envelope)
+            if scores_pairs:
+                job = await prepare.pairs(body.model, compared.pairs, options, envelope)
+            else:
+                job = await prepare.embeddings(body.model, [*compared.first, *compared.second], options, envelope)
         except InvalidRequest as error:
             if error.param != "input":
                 raise
-            raise type(error)(error.message, param=field, details=error.details) from None
+            raise type(error)(error.message, param=compared.field, details=error.details) from None
         calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
-        found = await joined(calls, SEQUENCES_AT_ONCE)
+        vectors = [embedding.values for embedding in await joined(calls, SEQUENCES_AT_ONCE)]
         envelope.account.finish()
-        return job, [embedding.values for embedding in found]
+        if scores_pairs:
+            return job, [score if is_raw else sigmoid(score) for (score,) in vectors]
+        return job, compared.cosines(vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Texts to compare: the first list has one for all of the second, or as many."""
+
+    first: Sequence[str]
+    second: Sequence[str]
+    field: str
+    """Field of the request that has the second list."""
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return [(self.first[index % len(self.first)], other) for index, other in enumerate(self.second)]
+
+    def cosines(self, vectors: Sequence[Sequence[float]]) -> list[float]:
+        """Returns how close the texts of each pair are, from the embeddings of the first list and of the second."""
+        count = len(self.first)
+        return [cosine(vectors[index % count], other) for index, other in enumerate(vectors[count:])]
+
+
+def sigmoid(score: float) -> float:
+    """Returns the probability that a score stands for: 1 / (1 + exp(-score)), in [0, 1]."""
+    # Without overflow for scores of any size.
+    return 1.0 / (1.0 + math.exp(-score)) if score >= 0 else math.exp(score) / (1.0 + math.exp(score))
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:

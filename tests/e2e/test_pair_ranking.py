@@ -1,0 +1,73 @@
+"""A model that scores pairs of texts, through the services: the probabilities that transformers computes."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
+from tests.libs.engine.tiny_encoders import make_scorer, scores
+
+QUERY = "w5 w6 w7"
+DOCUMENTS = ["w8 w9", "w5 w6 w7", "w10 w11 w12 w13 w14", "w100"]
+
+
+@pytest.fixture(scope="module")
+def logits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
+    """A random BERT with a classifier, and its outputs for the query and each document."""
+    folder = tmp_path_factory.mktemp("ranker")
+    model = make_scorer(folder, "bert")
+    return folder, scores(model, folder, [(QUERY, document) for document in DOCUMENTS])
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory, logits: tuple[Path, list[float]]) -> Iterator[RunningPlatform]:
+    with running_platform(tmp_path_factory.mktemp("ranking"), [f"ranker={logits[0]}"], counts=()) as platform:
+        yield platform
+
+
+def post(platform: RunningPlatform, path: str, **fields: Any) -> httpx2.Response:
+    return httpx2.post(f"{platform.http}{path}", json={"model": "ranker"} | fields, timeout=60)
+
+
+def probability(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+def test_documents_are_ranked_by_their_scores(platform: RunningPlatform, logits: tuple[Path, list[float]]) -> None:
+    expected = sorted(enumerate(logits[1]), key=lambda pair: -pair[1])
+    answer = post(platform, "/v1/rerank", query=QUERY, documents=DOCUMENTS).json()
+    found = [(result["index"], result["relevance_score"]) for result in answer["results"]]
+    assert [index for index, _ in found] == [index for index, _ in expected]
+    assert [score for _, score in found] == pytest.approx([probability(logit) for _, logit in expected], abs=1e-4)
+    assert answer["usage"]["total_tokens"] == 3 * len(DOCUMENTS) + 3 * len(DOCUMENTS) + 2 + 3 + 5 + 1
+    raw = post(platform, "/rerank", query=QUERY, texts=DOCUMENTS, raw_scores=True).json()
+    assert [each["index"] for each in raw] == [index for index, _ in expected]
+    assert [each["score"] for each in raw] == pytest.approx([logit for _, logit in expected], abs=1e-4)
+    (alone,) = post(platform, "/v1/rerank", query=QUERY, documents=DOCUMENTS[2:3]).json()["results"]
+    assert (2, alone["relevance_score"]) in found
+
+
+def test_pairs_are_scored_and_cut(platform: RunningPlatform, logits: tuple[Path, list[float]]) -> None:
+    answer = post(platform, "/v1/score", text_1=QUERY, text_2=DOCUMENTS).json()
+    found = [entry["score"] for entry in answer["data"]]
+    assert found == pytest.approx([probability(logit) for logit in logits[1]], abs=1e-4)
+    long = post(platform, "/v1/score", text_1=QUERY, text_2="w5 " * 600)
+    assert (long.status_code, long.json()["error"]["param"]) == (400, "text_2")
+    cut = post(platform, "/v1/score", text_1=QUERY, text_2=DOCUMENTS[2], truncate_prompt_tokens=9)
+    assert (
+        cut.json()["data"][0]["score"]
+        == post(platform, "/v1/score", text_1=QUERY, text_2="w10 w11 w12").json()["data"][0]["score"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"), [("/v1/embeddings", {"input": "w5"}), ("/v1/completions", {"prompt": "w5"})]
+)
+def test_it_makes_nothing_else(platform: RunningPlatform, path: str, fields: dict[str, Any]) -> None:
+    response = post(platform, path, **fields)
+    assert response.status_code == 400
+    assert "scores pairs of texts and makes no" in response.json()["error"]["message"]
+    assert httpx2.get(f"{platform.http}/v1/models/ranker", timeout=60).json()["scores_pairs"] is True
