@@ -68,6 +68,8 @@ class DecoderConfig:
     """Names of a layer's modules, each with the one that checkpoints of this family have in its place."""
     is_nested: bool = False
     """Whether checkpoints have the decoder as a part of a model that also reads images, under a prefix."""
+    sees_all: bool = False
+    """Whether tokens see those after them too, within windows on either side: such a model makes embeddings alone."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 
