@@ -31,8 +31,9 @@ MAX_SIZES = {
 """Largest sizes that are believed, far beyond those of any published model: memory is sized by them."""
 
 
-def read_model_config(folder: Path) -> DecoderConfig:
-    """Reads a Hugging Face model folder, with old or new config.json keys.
+def read_model_config(folder: Path, *, for_embeddings: bool = False) -> DecoderConfig:
+    """Reads a Hugging Face model folder, with old or new config.json keys. `for_embeddings`: whether the model may be
+    one that makes no text.
 
     Raises InvalidCheckpoint if a file or a key is missing or malformed, Unsupported if the model needs a feature that
     Headrace does not have.
@@ -44,6 +45,8 @@ def read_model_config(folder: Path) -> DecoderConfig:
         _refuse_other_activations(family, raw)
         config = replace(family.adapt(_read_as_llama(folder, raw), raw), is_nested=family.is_nested)
         _check_sizes(config)
+        if config.sees_all and not for_embeddings:
+            raise Unsupported(f"{config.architecture} has bidirectional attention: it makes embeddings and no text")
     except KeyError as error:
         raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}") from error
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError) as error:

@@ -66,6 +66,7 @@ class CpuDecoder:
             embedding_scale=config.embedding_scale,
             soft_cap=config.attention_soft_cap or 0.0,
             logit_soft_cap=config.logit_soft_cap or 0.0,
+            sees_all=config.sees_all,
             activation=Function[config.activation.upper()],
             routing=Routing() if config.experts is None else pack_routing(config.experts),
         )
@@ -76,11 +77,12 @@ class CpuDecoder:
         return self._config.vocabulary_size if self._config.has_head else self._config.hidden_size
 
     def bind(self, arena: KvArena) -> None:
-        """Sets where keys and values are stored from now on."""
+        """Sets where keys and values are stored from now on. Layers beyond those of the arena share its last one, and
+        overwrite what is there."""
         self._model.block_size, self._model.block_bytes = arena.shape.block_size, arena.shape.block_bytes
         self._model.kv_storage, self._model.block_count = arena.shape.storage, arena.block_count
         for index, layer in enumerate(self._layers):
-            places = arena.places(index)
+            places = arena.places(min(index, arena.shape.layer_count - 1))
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
             layer.key_factors = self._key_factors(index, arena.shape.storage)

@@ -1,5 +1,6 @@
 """Loads a decoder that runs its steps on the fused kernels."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
@@ -68,14 +69,38 @@ def plain_precision(config: EngineConfig) -> str:
     return config.precision if config.precision in ROUNDED_STORAGE else "float32"
 
 
-def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
-    """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
-    # Asked before there are weights: the system counts mapped ones as available, and those just packed not.
-    available = available_bytes()
+@dataclass(frozen=True, slots=True)
+class PreparedDecoder:
+    """A decoder with its weights, before it has memory for keys and values."""
+
+    decoder: CpuDecoder
+    weights: PackedWeights
+    context: KernelContext
+    kernels: KernelChoice
+    precision: str
+
+
+def load_decoder(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> PreparedDecoder:
+    """Loads the weights of a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
     packing = _choose_packing(source, config)
     path = _packed_path(source, model, config, packing)
     weights = _load_weights(source, model, config, packing, path)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
+    context = shared_context(config.thread_count or usable_core_count())
+    kernels = _choose_kernels(context, weights, path, exact=config.exact)
+    kinds = ", ".join(weights.block_kinds)
+    is_named = bool(kinds) and is_gguf(source)
+    usual = describe_precision(config, model, plain_precision(config))
+    precision = f"GGUF blocks ({kinds})" if is_named else usual
+    return PreparedDecoder(decoder, weights, context, kernels, precision)
+
+
+def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
+    """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
+    # Asked before there are weights: the system counts mapped ones as available, and those just packed not.
+    available = available_bytes()
+    prepared = load_decoder(source, model, config, max_len)
+    decoder, weights = prepared.decoder, prepared.weights
     adapters = PackedAdapters(config.adapters, model, weights) if config.adapters else None
     if adapters is not None:
         decoder.add_adapters(adapters)
@@ -84,17 +109,9 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     left = None if available is None else available - byte_count
     block_count = choose_block_count(config, max_len, shape.block_bytes, kv_bytes_of(config, left))
-    context = shared_context(config.thread_count or usable_core_count())
-    kernels = _choose_kernels(context, weights, path, exact=config.exact)
-    runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
-    kinds = ", ".join(weights.block_kinds)
-    precision = (
-        f"GGUF blocks ({kinds})"
-        if kinds and is_gguf(source)
-        else describe_precision(config, model, plain_precision(config))
-    )
+    runner = CpuRunner(decoder, KvArena(shape, block_count), prepared.context, prepared.kernels, adapters)
     memory = HeldMemory(byte_count, block_count * shape.block_bytes)
-    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
+    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", prepared.precision, memory)
 
 
 def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:

@@ -12,9 +12,11 @@ from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
+from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_vector_head import load_sentence_head
+from headrace.engine.loading.load_whole_engine import load_whole_engine
 from headrace.engine.loading.model_costs import decoder_cost
 from headrace.errors.tree import Unsupported
 
@@ -22,11 +24,13 @@ ALONE = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
 """Settings of a model in one process: groups of processes make text."""
 
 
-def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddingEngine:
+def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddingEngine | EncoderEngine:
     """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     settings = read_sentence_settings(folder)
+    model_config = replace(read_model_config(folder, for_embeddings=True), has_head=False)
+    if model_config.sees_all:
+        return load_whole_engine(folder, model_config, config, settings)
     _refuse_unsupported(folder, settings)
-    model_config = replace(read_model_config(folder), has_head=False)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config.model_copy(update=ALONE), max_len)
     head = load_sentence_head(folder, settings, model_config.hidden_size)

@@ -72,6 +72,8 @@ class DecoderConfig:
     """Whether softmax counts one more score in each head, learned, of a key without a value (Agarwal et al., 2025)."""
     head_bias: bool = False
     """Whether the output head has a bias."""
+    sees_all: bool = False
+    """Whether tokens see those after them too, within windows on either side: such a model makes embeddings alone."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 

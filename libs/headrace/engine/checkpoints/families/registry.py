@@ -85,7 +85,9 @@ ENCODER_FAMILIES = {
 }
 DECODER = "ForCausalLM"
 """End of the name of a decoder that makes text."""
-HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")}
+HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")} | {
+    "Gemma3TextModel": "Gemma3ForCausalLM"
+}
 """Decoders saved without a head, because they compute embeddings."""
 
 

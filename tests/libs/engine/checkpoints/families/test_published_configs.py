@@ -131,7 +131,8 @@ def test_an_unknown_architecture_is_refused_with_all_that_are_known(tmp_path: Pa
         ("Qwen2ForCausalLM", {"rope_scaling": {"type": "mrope"}}, "'mrope' is not supported: only default, dynamic"),
         ("Gemma2ForCausalLM", {"hidden_activation": "gelu"}, "activation gelu"),
         ("Gemma3ForCausalLM", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping"),
-        ("Gemma3ForCausalLM", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ("Gemma2ForCausalLM", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ("Gemma3ForCausalLM", {"use_bidirectional_attention": True}, "it makes embeddings and no text"),
         (
             "Qwen2ForCausalLM",
             {"use_sliding_window": True, "layer_types": ["chunked_attention"] * 8},

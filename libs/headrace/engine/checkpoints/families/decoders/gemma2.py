@@ -19,8 +19,6 @@ GEMMA_DEFAULTS = {
 
 def adapt_gemma(config: DecoderConfig, raw: Mapping[str, Any], full_period: int) -> DecoderConfig:
     """Applies what Gemma 2 and 3 share. Without `layer_types`, every `full_period`-th layer has no window."""
-    if raw.get("use_bidirectional_attention"):
-        raise Unsupported("use_bidirectional_attention is not supported: the engine generates text")
     usual = [SLIDING if (index + 1) % full_period else FULL for index in range(config.layer_count)]
     return replace(
         config,
@@ -40,6 +38,8 @@ def read_cap(raw: Mapping[str, Any], name: str) -> float | None:
 
 
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    if raw.get("use_bidirectional_attention"):
+        raise Unsupported("use_bidirectional_attention is not supported in Gemma2ForCausalLM")
     adapted = adapt_gemma(config, raw, full_period=2)
     return replace(adapted, attention_soft_cap=read_cap(raw, "attn_logit_softcapping"))
 

@@ -1,5 +1,5 @@
 """The text models of Gemma 3 (Kamath et al., 2025): Gemma 2 with normalized queries and keys instead of soft caps, and
-lower rotary frequencies in layers without a window."""
+lower rotary frequencies in layers without a window. EmbeddingGemma's tokens see those after them too."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,8 +15,12 @@ from headrace.errors.tree import Unsupported
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     if raw.get("attn_logit_softcapping") is not None:
         raise Unsupported("attn_logit_softcapping is not supported in Gemma3ForCausalLM")
+    sees_all = bool(raw.get("use_bidirectional_attention"))
+    if sees_all:
+        # config.json has the tokens on both sides together.
+        raw = {**raw, "sliding_window": int(raw["sliding_window"]) // 2 + 1}
     adapted = adapt_gemma(config, raw, full_period=int(raw["sliding_window_pattern"]))
-    return replace(adapted, query_key_norm=True, local_rope_theta=_local_rope_theta(raw))
+    return replace(adapted, query_key_norm=True, local_rope_theta=_local_rope_theta(raw), sees_all=sees_all)
 
 
 def _local_rope_theta(raw: Mapping[str, Any]) -> float:
