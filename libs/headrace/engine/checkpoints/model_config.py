@@ -7,8 +7,8 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
-from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
-from headrace.engine.checkpoints.facts.rotary_angles import angles_are_finite
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.checkpoints.facts.rotary.rotary_angles import angles_are_finite
 from headrace.engine.checkpoints.facts.scheme import read_scheme
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.rope_parameters import find_rope_parameters, read_rope_scaling

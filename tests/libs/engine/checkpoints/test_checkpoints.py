@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.tiny_models import make_oracle
 
-from headrace.engine.checkpoints.facts.rope_scaling import Llama3Scaling
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Llama3Scaling
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.errors.tree import InvalidCheckpoint, Unsupported

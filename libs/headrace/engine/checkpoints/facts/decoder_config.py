@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
-from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 
 

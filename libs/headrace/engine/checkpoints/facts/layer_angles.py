@@ -3,8 +3,8 @@
 import numpy as np
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.rope_scaling import Floats
-from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.rotary.rotary_angles import rotary_angles
 
 
 def layer_angles(config: DecoderConfig, max_len: int) -> list[tuple[Floats, Floats]]:

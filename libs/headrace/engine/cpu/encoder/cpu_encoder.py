@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
-from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
+from headrace.engine.checkpoints.facts.rotary.rotary_angles import rotary_angles
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
 from headrace.engine.cpu.row_buffer import RowBuffer
 from headrace.engine.kernels.context import KernelContext

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
 from headrace.engine.step.step_arrays import StepArrays
 
 

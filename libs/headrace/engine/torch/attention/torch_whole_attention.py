@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
 from headrace.engine.torch.layers.relative_bias import RelativeBias
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
-from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
+from headrace.engine.checkpoints.facts.rotary.rotary_angles import rotary_angles
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.torch.attention.kernel_whole_attention import KernelWholeAttention
 from headrace.engine.torch.attention.paged_attention import HeadShape

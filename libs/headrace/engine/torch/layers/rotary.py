@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.adapters.adapter_parts import read_parts
-from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling
 from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
 from headrace.engine.checkpoints.families.registry import FAMILIES
 from headrace.engine.checkpoints.model_config import read_model_config

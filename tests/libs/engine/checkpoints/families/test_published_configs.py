@@ -9,7 +9,7 @@ from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.rope_scaling import LinearScaling, LongRopeScaling, YarnScaling
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LinearScaling, LongRopeScaling, YarnScaling
 from headrace.engine.checkpoints.families.registry import FAMILIES
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import choose_max_len

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from headrace.engine.checkpoints.facts.rope_scaling import (
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import (
     LinearScaling,
     Llama3Scaling,
     LongRopeScaling,

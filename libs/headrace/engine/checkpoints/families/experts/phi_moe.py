@@ -8,7 +8,7 @@ from typing import Any
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting
-from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.rope_parameters import find_rope_parameters
 from headrace.engine.checkpoints.families.decoders.sliding_window import same_window

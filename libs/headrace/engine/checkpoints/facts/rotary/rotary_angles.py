@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headrace.engine.checkpoints.facts.rope_scaling import Floats, RopeScaling, plain_frequencies
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats, RopeScaling, plain_frequencies
 
 SECTION = 4096
 """Number of positions computed together: intermediate results take more memory than the final ones."""
