@@ -34,6 +34,9 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "roberta": {"model_type": "roberta", "pad_token_id": 1, "type_vocab_size": 1},
     "xlm_roberta": {"model_type": "xlm-roberta", "pad_token_id": 1, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
     "mpnet": {"model_type": "mpnet", "pad_token_id": 1},
+    "nomic_bert": {"model_type": "nomic_bert", "pad_token_id": 1},
+    "gte": {"model_type": "gte", "pad_token_id": 1},
+    "jina_embeddings_v3": {"model_type": "jina_embeddings_v3", "pad_token_id": 1},
     "modernbert": {"model_type": "modernbert", "local_attention": 40, **MODERN_TOKENS},
 }
 """One or more of each family, all with three layers and four heads."""

@@ -8,7 +8,7 @@ from headrace.errors import HeadraceError
 from headrace.folder_text.template_sources import DEFAULT, template_sources
 from headrace.launch.platform_spec import ModelSource
 
-CHAT, COMPLETIONS, EMBEDDINGS = "chat/completions", "completions", "embeddings"
+CHAT, COMPLETIONS, EMBEDDINGS, RERANK = "chat/completions", "completions", "embeddings", "rerank"
 QUESTION = "What is continuous batching?"
 
 
@@ -21,13 +21,13 @@ def examples(models: Sequence[ModelSource], url: str, chat_command: str, needs_k
 
 
 def _request(url: str, name: str, kind: str, needs_key: bool) -> str:
-    contents: dict[str, tuple[str, object]] = {
-        EMBEDDINGS: ("input", "A headrace brings the water to the wheel."),
-        CHAT: ("messages", [{"role": "user", "content": QUESTION}]),
-        COMPLETIONS: ("prompt", "A headrace is"),
+    contents: dict[str, dict[str, object]] = {
+        EMBEDDINGS: {"input": "A headrace brings the water to the wheel."},
+        RERANK: {"query": QUESTION, "documents": ["Requests join a batch that runs.", "A wheel turns in the water."]},
+        CHAT: {"messages": [{"role": "user", "content": QUESTION}]},
+        COMPLETIONS: {"prompt": "A headrace is"},
     }
-    field, content = contents[kind]
-    body = {"model": name, field: content}
+    body = {"model": name} | contents[kind]
     path = kind
     key = ' -H "authorization: Bearer $HEADRACE_API_KEY"' if needs_key else ""
     return f"curl {url}/v1/{path} -H 'content-type: application/json'{key} -d '{json.dumps(body)}'"
@@ -36,9 +36,11 @@ def _request(url: str, name: str, kind: str, needs_key: bool) -> str:
 def _kind(folder: Path) -> str:
     """Returns the path at which a model is asked."""
     # Only a platform that is ready wants this: other commands should not wait for the engine's modules.
-    from headrace.engine.checkpoints.families.model_kind import makes_embeddings
+    from headrace.engine.checkpoints.families.model_kind import makes_embeddings, scores_pairs
 
     try:
+        if scores_pairs(folder):
+            return RERANK
         return EMBEDDINGS if makes_embeddings(folder) else CHAT if _has_chat_template(folder) else COMPLETIONS
     except HeadraceError:
         # The worker has read it: so it must have changed since.

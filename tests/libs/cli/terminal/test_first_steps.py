@@ -10,8 +10,8 @@ from headrace.launch.platform_spec import ModelSource
 URL = "http://127.0.0.1:8000"
 
 
-def encoder(folder: Path) -> ModelSource:
-    (folder / "config.json").write_text(json.dumps({"architectures": ["BertModel"]}))
+def encoder(folder: Path, architecture: str = "BertModel") -> ModelSource:
+    (folder / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     return ModelSource("minilm", folder)
 
 
@@ -28,6 +28,13 @@ def test_an_embedding_model_is_not_to_be_chatted_with(tmp_path: Path) -> None:
     assert request.startswith(f"curl {URL}/v1/embeddings ")
     assert '"input"' in request
     assert '-H "authorization: Bearer $HEADRACE_API_KEY"' in request
+
+
+def test_a_model_that_scores_pairs_is_asked_for_a_ranking(tmp_path: Path) -> None:
+    model = encoder(tmp_path, "BertForSequenceClassification")
+    (request,) = examples([model], URL, "headrace chat", needs_key=False)
+    assert request.startswith(f"curl {URL}/v1/rerank ")
+    assert json.loads(request.partition(" -d ")[2].strip("'")).keys() == {"model", "query", "documents"}
 
 
 def test_several_models_have_a_line_each(tmp_path: Path) -> None:

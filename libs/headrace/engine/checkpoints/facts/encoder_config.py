@@ -6,7 +6,7 @@ from typing import Literal
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.facts.scoring_modules import ScoringModules
 
-EncoderActivation = Literal["gelu", "gelu_tanh", "relu"]
+EncoderActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class EncoderConfig:
     """Whether norms stand before blocks, and the first layer's attention has none."""
     is_gated: bool = False
     """Whether the feed-forward block has gates (Shazeer, 2020)."""
+    has_ups_first: bool = False
+    """Whether checkpoints that have gates and ups as one matrix have the ups first."""
     thetas: tuple[float, ...] = ()
     """Base of the rotary frequencies in each layer (Su et al., 2021). Empty: queries and keys do not rotate."""
     windows: tuple[int | None, ...] = ()

@@ -1,7 +1,8 @@
-"""Kind of a model: whether it makes text or embeddings."""
+"""Kind of a model: whether it makes text, embeddings or scores."""
 
 from pathlib import Path
 
+from headrace.engine.checkpoints.families.encoders.encoder_family import SCORING
 from headrace.engine.checkpoints.families.registry import ENCODER_FAMILIES, HEADLESS
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.files.json_file import read_json
@@ -19,9 +20,14 @@ def is_encoder(source: Path) -> bool:
     return not is_gguf(source) and architecture_of(source) in ENCODER_FAMILIES
 
 
+def scores_pairs(source: Path) -> bool:
+    """Whether a model scores pairs of texts. Raises InvalidCheckpoint."""
+    return is_encoder(source) and str(architecture_of(source)).endswith(SCORING)
+
+
 def makes_embeddings(source: Path) -> bool:
-    """Whether a model is for embeddings: encoders, and decoders with sentence-transformers' files or without a head.
-    Raises InvalidCheckpoint."""
+    """Whether a model is for embeddings or scores: encoders, and decoders with sentence-transformers' files or without
+    a head. Raises InvalidCheckpoint."""
     if is_gguf(source):
         return False
     return is_encoder(source) or architecture_of(source) in HEADLESS or has_sentence_settings(source)

@@ -24,8 +24,11 @@ from headrace.engine.checkpoints.families.decoders.qwen3_moe import QWEN3_MOE
 from headrace.engine.checkpoints.families.encoders.bert import BERT
 from headrace.engine.checkpoints.families.encoders.distilbert import DISTILBERT
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily
+from headrace.engine.checkpoints.families.encoders.gte import GTE
+from headrace.engine.checkpoints.families.encoders.jina_embeddings_v3 import JINA_EMBEDDINGS_V3
 from headrace.engine.checkpoints.families.encoders.modernbert import MODERNBERT
 from headrace.engine.checkpoints.families.encoders.mpnet import MPNET
+from headrace.engine.checkpoints.families.encoders.nomic_bert import NOMIC_BERT
 from headrace.engine.checkpoints.families.encoders.roberta import ROBERTA, XLM_ROBERTA
 from headrace.engine.checkpoints.families.experts.dots1 import DOTS1
 from headrace.engine.checkpoints.families.experts.ernie4_5_moe import ERNIE4_5_MOE
@@ -78,11 +81,8 @@ _EXPERTS = (
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT)}
 
-ENCODER_FAMILIES = {
-    architecture: family
-    for family in (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT)
-    for architecture in family.architectures
-}
+_ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)
+ENCODER_FAMILIES = {architecture: family for family in _ENCODERS for architecture in family.architectures}
 DECODER = "ForCausalLM"
 """End of the name of a decoder that makes text."""
 HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")} | {

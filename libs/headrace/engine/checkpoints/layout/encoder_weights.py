@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import Projection
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
@@ -92,7 +94,14 @@ class EncoderWeights(Generic[ArrayT, WeightT]):
         names, out_size, in_size = self._names, self._config.intermediate_size, self._config.hidden_size
         if names.gate:
             return self._projection(index, (names.gate, names.up), out_size, in_size)
-        return self._projection(index, (names.up,), 2 * out_size if self._config.is_gated else out_size, in_size)
+        found = self._projection(index, (names.up,), 2 * out_size if self._config.is_gated else out_size, in_size)
+        return self._swapped(found, out_size) if self._config.has_ups_first else found
+
+    def _swapped(self, projection: Projection[ArrayT, WeightT], size: int) -> Projection[ArrayT, WeightT]:
+        """Returns the same with its second half of `size` rows first."""
+        rows = np.roll(np.arange(2 * size), size)
+        bias = None if projection.bias is None else self._tensors.picked(projection.bias, rows)
+        return Projection(self._tensors.reordered(projection.weight, rows), bias)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
         return self._projection(index, (self._names.down,), self._config.hidden_size, self._config.intermediate_size)

@@ -32,6 +32,8 @@ class TorchWholeAttention:
         head_count: int,
         head_size: int,
         bias: RelativeBias | None,
+        dtype: torch.dtype,
+        device: torch.device,
         window: int | None = None,
         angles: tuple[Floats, Floats] | None = None,
     ) -> None:
@@ -41,7 +43,9 @@ class TorchWholeAttention:
         self._head_size = head_size
         self._bias = bias
         self._window = window
-        self._angles = None if angles is None else (torch.tensor(angles[0]), torch.tensor(angles[1]))
+        self._dtype = dtype
+        self._device = device
+        self._angles = None if angles is None else [torch.tensor(table, device=device) for table in angles]
         self._groups: list[EqualInputs] = []
 
     def begin(self, lengths: Sequence[int]) -> None:
@@ -61,19 +65,18 @@ class TorchWholeAttention:
         queries, keys, values = split.unbind()
         if self._angles is not None:
             queries, keys = _rotated(queries, *self._angles), _rotated(keys, *self._angles)
-        bias = None if group.bias is None else group.bias.to(queries.dtype)
-        outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=group.bias)
         return outputs.transpose(1, 2).reshape(len(projected), -1)
 
     def _bias_of(self, length: int) -> Tensor | None:
         """Returns the bias [1, heads, queries, keys] of inputs of `length` tokens, if there is one."""
         if self._bias is None and self._window is None:
             return None
-        places = torch.arange(length)
+        places = torch.arange(length, device=self._device)
         distances = places[None, :] - places[:, None]
         if self._bias is not None:
             return self._bias.at_distances(distances.flatten()).view(1, -1, length, length)
-        bias = torch.zeros(1, 1, length, length)
+        bias = torch.zeros(1, 1, length, length, dtype=self._dtype, device=self._device)
         return bias.masked_fill(distances.abs() >= (self._window or length), -torch.inf)
 
 

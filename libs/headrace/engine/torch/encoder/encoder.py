@@ -42,7 +42,7 @@ class Encoder:
         self._words = reader.word_embeddings()
         self._positions = reader.position_embeddings()
         self._norm = reader.embedding_norm()
-        self._attentions = self._build_attentions(reader)
+        self._attentions = self._build_attentions(reader, dtype)
         self._final_norm = reader.final_norm()
         self._layers = [reader.layer(index) for index in range(config.layer_count)]
         self.parameter_count = reader.parameter_count
@@ -83,22 +83,24 @@ class Encoder:
         positions = self._tensor([position for tokens in inputs for position in self._config.positions(tokens)])
         return words + functional.embedding(positions, self._positions)
 
-    def _build_attentions(self, reader: EncoderReader) -> list[WholeAttention]:
+    def _build_attentions(self, reader: EncoderReader, dtype: torch.dtype) -> list[WholeAttention]:
         """Returns the attention of each layer, which layers of one kind share."""
         config, bias = self._config, reader.relative_bias()
         thetas = config.thetas or (0.0,) * config.layer_count
         kinds = [(theta, config.window(index)) for index, theta in enumerate(thetas)]
-        built = {kind: self._build_attention(bias, *kind) for kind in dict.fromkeys(kinds)}
+        built = {kind: self._build_attention(bias, dtype, *kind) for kind in dict.fromkeys(kinds)}
         return [built[kind] for kind in kinds]
 
-    def _build_attention(self, bias: RelativeBias | None, theta: float, window: int | None) -> WholeAttention:
+    def _build_attention(
+        self, bias: RelativeBias | None, dtype: torch.dtype, theta: float, window: int | None
+    ) -> WholeAttention:
         config = self._config
         head_count, head_size, max_len = config.head_count, config.head_size, config.max_model_length
         angles = rotary_angles(head_size, theta, None, max_len) if theta else None
         if isinstance(self._operators, KernelOperators):
             shape = HeadShape(head_count, head_count, head_size, head_size if theta else 0, head_size**-0.5, None, 0.0)
             return KernelWholeAttention(self._operators.context, shape, bias, max_len, window, angles)
-        return TorchWholeAttention(head_count, head_size, bias, window, angles)
+        return TorchWholeAttention(head_count, head_size, bias, dtype, self._device, window, angles)
 
     def _tensor(self, values: list[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)

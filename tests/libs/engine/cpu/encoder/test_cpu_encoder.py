@@ -1,5 +1,6 @@
 """Encoders on the fused kernels: what transformers computes, the bits of torch's operations, and no batch in them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from headrace.engine.kernels.storage import Storage
 from headrace.engine.step.encoder import Encoder
 from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
 from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
+from headrace.errors import Unsupported
 
 pytestmark = needs_kernels
 MAX_ERROR = 1e-4
@@ -127,6 +129,7 @@ def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
+        ("gte", {"type_vocab_size": 0, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}),
         ("modernbert", {"attention_bias": True, "mlp_bias": True, "norm_bias": True}),
         ("modernbert", {"layer_types": ["sliding_attention"] * 3, "local_attention": 10}),
         ("modernbert", {"global_attn_every_n_layers": 2, "local_rope_theta": 500.0, "global_rope_theta": 77.0}),
@@ -136,6 +139,46 @@ def test_facts_of_config_json_are_followed(name: str, settings: dict[str, Any], 
     model = make_encoder(tmp_path, name, **settings)
     check_against_transformers(load(tmp_path), model, *PROMPTS)
     assert are_same(encode(load(tmp_path), *PROMPTS), encode(through_torch(tmp_path), *PROMPTS))
+
+
+OWN_KEYS = {
+    "hidden_size": "n_embd",
+    "intermediate_size": "n_inner",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+    "layer_norm_eps": "layer_norm_epsilon",
+}
+"""Keys of Nomic BERT's own code, by those of transformers."""
+
+
+def test_nomic_bert_is_read_in_the_form_of_its_own_code(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "nomic_bert", rope_parameters={"rope_type": "default", "rope_theta": 77.0})
+    path = tmp_path / "config.json"
+    kept = {name: value for name, value in json.loads(path.read_text()).items() if name != "rope_parameters"}
+    own = {OWN_KEYS.get(name, name): value for name, value in kept.items()}
+    path.write_text(json.dumps(own | {"rotary_emb_base": 77, "n_positions": 8192, "activation_function": "swiglu"}))
+    check_against_transformers(load(tmp_path), model, *PROMPTS)
+    assert read_encoder_config(tmp_path).max_model_length == 2048
+    path.write_text(json.dumps(own | {"prenorm": True}))
+    with pytest.raises(Unsupported, match="prenorm True is not supported in NomicBert: only False"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("gte", {"rope_scaling": {"type": "ntk", "factor": 8.0}}, "rotary scaling is not supported in GteModel"),
+        ("modernbert", {"rope_scaling": {"type": "linear"}}, "rotary scaling is not supported in ModernBertModel"),
+        ("jina_embeddings_v3", {"lora_adaptations": ["retrieval.query"]}, "adapters for tasks are not supported"),
+    ],
+)
+def test_what_would_change_results_is_refused(name: str, change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    make_encoder(tmp_path, name)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

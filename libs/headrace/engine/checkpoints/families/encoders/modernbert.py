@@ -7,8 +7,8 @@ from typing import Any
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig, EncoderNames
 from headrace.engine.checkpoints.facts.pooling import Pooling
 from headrace.engine.checkpoints.facts.scoring_modules import ScoringFunction, ScoringModules
-from headrace.engine.checkpoints.families.decoders.rope_parameters import read_rope_scaling
 from headrace.engine.checkpoints.families.encoders.encoder_family import SCORING, EncoderFamily
+from headrace.engine.checkpoints.families.encoders.encoder_rotation import plain_theta
 from headrace.errors.tree import Unsupported
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -47,11 +47,8 @@ def _layer_kinds(config: EncoderConfig, raw: Mapping[str, Any]) -> list[str]:
 
 
 def _theta(kind: str, raw: Mapping[str, Any]) -> float:
-    rope = (raw.get("rope_parameters") or {}).get(kind) or {}
-    if read_rope_scaling(rope) is not None or raw.get("rope_scaling"):
-        raise Unsupported("rotary scaling is not supported in ModernBert")
     old, usual = _OLD_THETAS[kind]
-    return float(rope.get("rope_theta") or raw.get(old) or usual)
+    return plain_theta((raw.get("rope_parameters") or {}).get(kind) or {}, raw, raw.get(old) or usual)
 
 
 def _scoring(raw: Mapping[str, Any]) -> ScoringModules:

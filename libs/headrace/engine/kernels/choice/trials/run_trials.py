@@ -49,6 +49,7 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
         yield f"step {index} with experts, caps and an adapter", logits
     yield "step that sees all tokens with F16 keys and values", _model().run_bidirectional(context)
     yield "batch of an encoder", _encoder().run(context)
+    yield "batch of an encoder that rotates heads", _encoder().run_rotating(context)
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
