@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
+from headrace.engine.checkpoints.facts.rotary.rotary_angles import rotary_angles
 from headrace.engine.torch.attention.torch_whole_attention import TorchWholeAttention
 
 HEADS, HEAD = 2, 8
