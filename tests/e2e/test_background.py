@@ -22,6 +22,7 @@ import httpx2
 import psutil
 import pytest
 from tests.e2e.command_line import Done, headrace, headrace_here
+from tests.harness.ended import wait_ended
 
 from headrace.supervisor.state import read_platform
 
@@ -101,12 +102,12 @@ def test_a_platform_outlives_its_terminal_and_is_started_again_with_its_argument
     _, second = status(state)
     assert second["models"] == ["other"]
     assert second["pid"] != first["pid"]
-    assert psutil.wait_procs(processes, 5)[1] == []
+    assert wait_ended(processes, 5) == []
 
     processes = family(second["pid"])
     stopped = headrace_here("stop", *state)
     assert (stopped.returncode, stopped.stdout.splitlines()[-1]) == (0, "Stopped.")
-    assert psutil.wait_procs(processes, 5)[1] == []
+    assert wait_ended(processes, 5) == []
     assert status(state)[0] == 3
     assert "the platform is ready" in headrace_here("logs", "supervisor", *state).stdout
 
@@ -121,7 +122,7 @@ def test_a_second_platform_is_refused_and_a_killed_one_is_cleaned_up(state: list
     assert status(state)[1]["pid"] == pid
     processes = family(pid)
     os.kill(pid, signal.SIGKILL)
-    assert psutil.wait_procs(processes, 10)[1] == []
+    assert wait_ended(processes, 10) == []
     killed = headrace_here("status", *state)
     assert (killed.returncode, "was killed" in killed.stdout) == (3, True)
     assert "what a killed platform left is removed" in headrace_here("stop", *state).stdout

@@ -17,6 +17,7 @@ import httpx2
 import psutil
 import pytest
 from tests.e2e.command_line import Done, headrace, headrace_here
+from tests.harness.ended import wait_ended
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.claims import measured_claims
@@ -369,8 +370,7 @@ def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait(10)
-    _, alive = psutil.wait_procs(children, timeout=10)
-    assert alive == []
+    assert wait_ended(children, 10) == []
 
 
 def test_claims_are_printed_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from tests.e2e.command_line import Done, headrace
 from tests.e2e.test_adapters import save_adapter
+from tests.harness.ended import wait_ended
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.demo_model import CHECKPOINT
@@ -167,7 +168,7 @@ def test_all_is_served_again_after_everything_was_killed(tmp_path: Path) -> None
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(processes, TIMEOUT)
+    assert wait_ended(processes, TIMEOUT) == []
     with running_platform(tmp_path / "state") as platform:
         assert set(models_of(platform.http)) == {DEMO, SECOND, ALIAS}
         assert ask(platform.http, ALIAS).json()["model"] == SECOND

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 import psutil
+from tests.harness.ended import wait_ended
 
 from headrace.supervisor.state import read_platform
 
@@ -112,7 +113,7 @@ def running_platform(
         descendants = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         code = process.wait(STOP_SECONDS)
-        _, left = psutil.wait_procs(descendants, GONE_SECONDS)
+        left = wait_ended(descendants, GONE_SECONDS)
         if code != 0 or left:
             raise AssertionError(f"exit code {code}, processes left: {left}")
     finally:

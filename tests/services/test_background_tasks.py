@@ -13,6 +13,7 @@ from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.server import HttpServer
+from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
@@ -72,6 +73,7 @@ def worker(nats: str) -> AbstractAsyncContextManager[Service]:
         (scheduler, Leases, "keep_renewing", "leases"),
         (gateway, SchedulerStream, "run", "scheduler-stream-0"),
         (gateway, PlatformHealth, "watch", "health"),
+        (gateway, GatewaySubscriber, "follow_registry", "registry"),
         (worker, WorkerPublisher, "beat", "heartbeat"),
         (worker, WorkerPublisher, "tell_blocks", "blocks"),
     ],

@@ -33,9 +33,10 @@ _ALLOWING: list[tuple[str, int]] = [
 CHANNEL_OPTIONS: list[tuple[str, int]] = [
     *_SHARED,
     *_QUICK,
-    ("grpc.initial_reconnect_backoff_ms", 100),
+    # A service that starts, or starts again where it was, is met within a tenth of a second of its listening.
+    ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 100),
     # Two channels of one process to one address must not share a connection: a frozen one would stall the other.
     ("grpc.use_local_subchannel_pool", 1),
     # Services reach each other directly, whatever proxy the environment names.

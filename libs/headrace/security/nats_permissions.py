@@ -77,7 +77,7 @@ def _lists(role: str) -> tuple[str, ...]:
     return (*_reads(REGISTRY), *(subject for one in consumer for subject in (one, f"{one}.>")), f"$JS.FC.{stream}.>")
 
 
-_LISTING = frozenset({"scheduler", OPERATOR})
+_LISTING = frozenset({"gateway", "scheduler", OPERATOR})
 _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "gateway": (
         # Gateways ask each other, and answer where the other listens for answers.

@@ -159,6 +159,7 @@ async def open_app(
         background.start(fleet.watch_names(), "names")
         background.start(history.watch(), "history")
         workers.start(background)
+        background.start(subscriber.follow_registry(workers), "registry")
         others.start(background)
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))

@@ -1,6 +1,7 @@
 """Everything the gateway receives over NATS: the state of workers, departures, lengths of queues, and other
 gateways."""
 
+import asyncio
 import time
 
 from headrace.bus import subjects
@@ -28,6 +29,7 @@ class GatewaySubscriber:
         self._bus = bus
         self.connected_at: float | None = None
         """Time of the last connect, in monotonic seconds. None: there was none."""
+        self._newly_connected = asyncio.Event()
         bus.on_connect(self._note_connect)
 
     @property
@@ -52,6 +54,14 @@ class GatewaySubscriber:
         await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, on_deregistered)
         await self._bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, on_scheduler_heartbeat)
 
+    async def follow_registry(self, workers: KnownWorkers) -> None:
+        """Reads the registry after every connect until cancelled, instead of waiting for each worker's heartbeat."""
+        while True:
+            await self._newly_connected.wait()
+            self._newly_connected.clear()
+            registered = await self._bus.entries(ServiceRegistered)
+            await workers.meet(entry.address for entry in registered if entry.kind == "worker")
+
     async def listen_to_peers(self, peers: Peers, requests: KnownRequests) -> None:
         """Follows which other gateways there are, and answers their questions."""
 
@@ -72,3 +82,4 @@ class GatewaySubscriber:
 
     def _note_connect(self) -> None:
         self.connected_at = time.monotonic()
+        self._newly_connected.set()

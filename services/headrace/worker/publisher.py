@@ -28,6 +28,7 @@ class WorkerPublisher:
         self._worker_id = worker_id
         self._changed = asyncio.Event()
         self._blocks_changed = asyncio.Event()
+        bus.on_connect(self._changed.set)
 
     def on_change(self) -> None:
         self._changed.set()
@@ -39,14 +40,14 @@ class WorkerPublisher:
         self._blocks_changed.set()
 
     async def beat(self) -> None:
-        """Publishes the status until cancelled, as soon as the worker has an address."""
+        """Publishes the status until cancelled: at once after a connect, as soon as the worker has an address."""
         subject = subjects.of(subjects.WORKER_HEARTBEAT, self._worker_id)
         while True:
             await wait_at_most(self._changed, INTERVAL)
             self._changed.clear()
-            if self._board.address:
+            if self._board.address and self._bus.connected:
                 await self._bus.publish(subject, WorkerHeartbeatSent(status=to_worker_status(self._board.status())))
-            await asyncio.sleep(MIN_INTERVAL)
+                await asyncio.sleep(MIN_INTERVAL)
 
     async def tell_blocks(self) -> None:
         """Publishes changes of the prefix cache until cancelled, as soon as the worker has an address at which caches

@@ -1,6 +1,8 @@
 """Everything heard over the bus reaches the one that needs it, as data of the gateway."""
 
+import asyncio
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.subscriber import GatewaySubscriber
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, ServiceRegistered, WorkerHeartbeatSent
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import ModelQueue
 from headrace.v1.worker_pb2 import WorkerStatus
@@ -47,6 +49,30 @@ async def test_what_is_heard_is_passed_on(tmp_path: Path) -> None:
     gone = ServiceDeregistered(service_id="w", epoch=1)
     await bus.publish(subjects.of(subjects.WORKER_DEREGISTERED, "w"), gone)
     assert listener.told == [WorkerFacts("w", ModelFacts("m"), address="a:1", epoch=1), ("s", {"m": 3}), ("w", 1)]
+
+
+class Meeting:
+    """Notes at which addresses workers are to be met."""
+
+    def __init__(self) -> None:
+        self.met: asyncio.Queue[list[str]] = asyncio.Queue()
+
+    async def meet(self, addresses: Iterable[str]) -> None:
+        self.met.put_nowait(list(addresses))
+
+
+async def test_registered_workers_are_met_after_every_connect() -> None:
+    """A gateway that starts after its workers would otherwise wait for their next heartbeats."""
+    bus, meeting = MemoryBus(), Meeting()
+    await bus.put("w", ServiceRegistered(service_id="w", kind="worker", address="here"))
+    await bus.put("c", ServiceRegistered(service_id="c", kind="cache", address="elsewhere"))
+    following = asyncio.create_task(GatewaySubscriber(bus).follow_registry(meeting))  # type: ignore[arg-type]
+    for _ in range(2):
+        bus.disconnect()
+        bus.reconnect()
+        async with asyncio.timeout(5):
+            assert await meeting.met.get() == ["here"]
+    following.cancel()
 
 
 def test_it_knows_since_when_it_hears_anything() -> None:

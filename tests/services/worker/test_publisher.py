@@ -77,6 +77,20 @@ async def test_an_idle_worker_is_heard_of_and_one_without_an_address_is_not(hear
     assert versions == sorted(set(versions))
 
 
+async def test_an_advertised_worker_is_heard_of_as_soon_as_it_is_connected(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first heartbeat would otherwise be lost to a bus that connects, and the next one come much later."""
+    monkeypatch.setattr(publisher, "INTERVAL", 60.0)
+    monkeypatch.setattr(publisher, "MIN_INTERVAL", 60.0)
+    heard.bus.disconnect()
+    heard.board.advertise("here")
+    await asyncio.sleep(BLOCKS_INTERVAL)
+    heard.bus.reconnect()
+    async with asyncio.timeout(TIMEOUT):
+        assert (await heard.statuses.get())[1].status.address == "here"
+
+
 async def test_blocks_are_told_once_and_in_order(heard: Heard) -> None:
     heard.board.advertise("here")
     for number in range(50):

@@ -1,8 +1,8 @@
-"""Workers that the gateway knows, from the bus and from its previous run."""
+"""Workers that the gateway knows, from the bus, the registry and its previous run."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from headrace.errors import HeadraceError
@@ -13,7 +13,7 @@ from headrace.lifecycle import AddressBook, Background
 from headrace.service_clients.worker import WorkerClient
 
 TIMEOUT = 1.0
-"""Seconds that a worker from the previous run has to answer."""
+"""Seconds that a worker has to answer."""
 AT_ONCE = 64
 
 _log = logging.getLogger(__name__)
@@ -31,18 +31,18 @@ class KnownWorkers:
 
     def start(self, background: Background) -> None:
         """Starts contacting the workers of the previous run, and storing addresses."""
-        background.start(self.meet_again(), "known-workers")
+        background.start(self.meet(self._book.read()), "known-workers")
         background.start(self._book.keep(), "address-book")
 
-    async def meet_again(self) -> None:
-        """Tells the fleet about every worker of the previous run that answers."""
+    async def meet(self, addresses: Iterable[str]) -> None:
+        """Tells the fleet about every worker at these addresses that answers."""
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def meet(address: str) -> None:
+        async def ask(address: str) -> None:
             async with room:
                 await self._ask(address)
 
-        await asyncio.gather(*(meet(address) for address in self._book.read()))
+        await asyncio.gather(*map(ask, addresses))
 
     def observe(self, worker: WorkerFacts) -> None:
         """Takes in a worker's report about itself."""
@@ -59,6 +59,6 @@ class KnownWorkers:
         try:
             self._fleet.observe(to_worker_facts(await client.get_status(TIMEOUT)))
         except HeadraceError as error:
-            _log.info("a worker of before is gone", extra={"address": address, "error": error.message})
+            _log.info("a worker that was known does not answer", extra={"address": address, "error": error.message})
         finally:
             await client.close()

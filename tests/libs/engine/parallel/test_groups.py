@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch.distributed as dist
+from tests.harness.ended import wait_ended
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
@@ -68,7 +69,7 @@ def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterato
     started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
     monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield
-    _, left = psutil.wait_procs(forking.running(), END_SECONDS)
+    left = wait_ended(forking.running(), END_SECONDS)
     assert left == []
 
 

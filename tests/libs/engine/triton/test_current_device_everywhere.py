@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 import torch
+from tests.harness.ended import wait_ended
 from tests.libs.engine.device_waits import DeviceWaits
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
@@ -58,7 +58,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     started = SimpleNamespace(Popen=followers.start, TimeoutExpired=subprocess.TimeoutExpired)
     monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield path
-    _, left = psutil.wait_procs(followers.running(), END_SECONDS)
+    left = wait_ended(followers.running(), END_SECONDS)
     followers.close()
     assert left == []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
+from tests.harness.ended import wait_ended
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_blocks import q4_k_m, write_model
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
@@ -56,7 +56,7 @@ def _forked(followers: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iter
     started = SimpleNamespace(Popen=followers.start, TimeoutExpired=subprocess.TimeoutExpired)
     monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield
-    _, left = psutil.wait_procs(followers.running(), END_SECONDS)
+    left = wait_ended(followers.running(), END_SECONDS)
     assert left == []
 
 

@@ -18,6 +18,7 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.lifecycle import Background
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Place
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
@@ -206,8 +207,10 @@ async def test_workers_of_before_are_met_again_without_the_bus(
     closed: list[str] = []
     open_worker: Any = Answering
     (tmp_path / "workers.json").write_text('{"v": "2", "w": "1"}')
-    await KnownWorkers(fleet, open_worker, tmp_path / "workers.json").meet_again()
+    background = Background()
+    KnownWorkers(fleet, open_worker, tmp_path / "workers.json").start(background)
     assert (await fleet.find("m")).model == "m"
+    await background.close()
     assert sorted(closed) == ["1", "2"]
 
 
