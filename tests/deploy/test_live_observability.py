@@ -21,7 +21,7 @@ from tests.unpacked_packages import PROMETHEUS, why_not
 
 BEHIND = ("tokenizer", "scheduler", "cache", "worker")
 """Services that serve their metrics on a separate port."""
-TRAFFIC_SECONDS = 25.0
+TRAFFIC_SECONDS = 15.0
 START_SECONDS, FAULT_SECONDS = 20.0, 30.0
 TARGETS = """[gateway]
 ttft_targets = "realtime=5,interactive=5,default=10,batch=300"

@@ -22,6 +22,8 @@ from headrace.supervisor.state import read_platform
 pytestmark = pytest.mark.slow
 DEMO, SECOND, TUNED, ALIAS = "headrace-demo", "second", "tuned", "gpt-4o"
 CLIENTS = 2
+PAUSE_SECONDS = 0.03
+"""Pause of each client between two questions: most of the processors is left to what the tests are about."""
 TIMEOUT = 60.0
 
 
@@ -42,7 +44,7 @@ def models_of(url: str) -> dict[str, Any]:
 
 @contextmanager
 def traffic(url: str) -> Iterator[list[str]]:
-    """Asks the bundled model without a pause in the block, and yields the answers."""
+    """Asks the bundled model again and again in the block, and yields the answers."""
     answers: list[str] = []
     ended = threading.Event()
 
@@ -50,6 +52,7 @@ def traffic(url: str) -> Iterator[list[str]]:
         while not ended.is_set():
             answer = ask(url, DEMO)
             answers.append(answer.text if answer.status_code != 200 else text_of(answer))
+            time.sleep(PAUSE_SECONDS)
 
     threads = [threading.Thread(target=keep_asking) for _ in range(CLIENTS)]
     for thread in threads:

@@ -16,7 +16,7 @@ from headrace import demo_model
 
 MODEL_COUNT = 13
 AWAKE_COUNT = 4
-REQUEST_COUNT = 300
+REQUEST_COUNT = 160
 AT_ONCE = 24
 MEBI = 1 << 20
 SETTLE_SECONDS = 15.0

@@ -34,7 +34,7 @@ WEATHER: dict[str, Any] = {
 }
 NOW: dict[str, Any] = {"type": "function", "function": {"name": "now"}}
 NAMED = {"type": "function", "function": {"name": "now"}}
-SCHEMA_COUNT = 60
+SCHEMA_COUNT = 30
 """Random schemas for each way of answering: streamed and whole."""
 AT_ONCE = 16
 

@@ -17,7 +17,7 @@ from headrace.access.usage_record import UsageRecord
 from headrace.access.usage_report import read_usage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-KILLS = int(os.environ.get("HEADRACE_USAGE_KILLS", "6"))
+KILLS = int(os.environ.get("HEADRACE_USAGE_KILLS", "4"))
 """Moments at which the gateway dies. `make faults` tries more."""
 CLIENTS = 12
 TRAFFIC_SECONDS = 0.15

@@ -16,7 +16,7 @@ from headrace.gateway.api.openai.responses.response_archive import SIGN_OF_LIFE_
 
 PROMPT = "Continuous batching is"
 RECOVERY_SECONDS = 15.0
-STREAM_TOKENS = 400
+STREAM_TOKENS = 250
 """Long enough, at the pace of the workers, that a busy machine gets to the kill while the stream still runs."""
 STEP_SECONDS = 0.008
 ITEM_COUNT = 80

@@ -30,7 +30,7 @@ LINKED = [
     "every connection reset",
 ]
 LINGER_SECONDS = 1.0
-CLIENT_COUNT = 6
+CLIENT_COUNT = 4
 """Enough that each worker has several requests at any time."""
 FAULTS = {fault.name: fault for fault in all_faults(chaos_seconds=0)}
 
