@@ -12,7 +12,7 @@ SECONDS = 16.0
 SPARE_DESCRIPTORS = 2
 """A connection between services may just be opened again."""
 BURSTING = ("worker", "nats")
-"""Processes whose memory a quarter of a minute says nothing of: KV blocks used for the first time, Go's garbage collector."""
+"""Processes whose memory so short a time says nothing of: KV blocks used for the first time, Go's garbage collector."""
 MAX_GROWTH_MIB = 8.0
 """Most growth between rest before and rest after. A leak of nine kilobytes a request is more, and `make soak`, which
 holds a smaller bound, has two hundred times as long."""

@@ -27,7 +27,7 @@ from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from headrace.v1 import generation_pb2 as headrace_dot_v1_dot_generation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/scheduler.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1cheadrace/v1/generation.proto\"\xc9\x02\n\nSubmission\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x32\n\x0epriority_class\x18\x02 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x04 \x03(\t\x12\x35\n\x12remaining_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x37\n\x14\x66irst_token_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rtenant_weight\x18\x07 \x01(\x01\x12&\n\nleft_place\x18\x08 \x01(\x0b\x32\x12.headrace.v1.Place\"_\n\x05Place\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x16\n\x0eworker_address\x18\x02 \x01(\t\x12\x14\n\x0cworker_epoch\x18\x03 \x01(\x03\x12\x15\n\rqueue_seconds\x18\x04 \x01(\x01\"A\n\x0fScheduleRequest\x12.\n\x08\x63ommands\x18\x01 \x03(\x0b\x32\x1c.headrace.v1.ScheduleCommand\">\n\x10ScheduleResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.headrace.v1.ScheduleEvent\"\xa9\x01\n\x0fScheduleCommand\x12-\n\nsubmission\x18\x01 \x01(\x0b\x32\x17.headrace.v1.SubmissionH\x00\x12-\n\nwithdrawal\x18\x02 \x01(\x0b\x32\x17.headrace.v1.WithdrawalH\x00\x12-\n\nsettlement\x18\x03 \x01(\x0b\x32\x17.headrace.v1.SettlementH\x00\x42\t\n\x07\x63ommand\"\x9a\x01\n\rScheduleEvent\x12+\n\tplacement\x18\x01 \x01(\x0b\x32\x16.headrace.v1.PlacementH\x00\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x14.headrace.v1.RefusalH\x00\x12*\n\x04sign\x18\x03 \x01(\x0b\x32\x1a.headrace.v1.SchedulerSignH\x00\x42\x07\n\x05\x65vent\"@\n\nWithdrawal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\"K\n\nSettlement\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x1a\n\x12output_token_count\x18\x03 \x01(\x05\"S\n\tPlacement\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12!\n\x05place\x18\x03 \x01(\x0b\x32\x12.headrace.v1.Place\"Q\n\x07Refusal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.Status\"N\n\rSchedulerSign\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\"\x14\n\x12GetScheduleRequest\"h\n\x13GetScheduleResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\x12(\n\x07workers\x18\x02 \x03(\x0b\x32\x17.headrace.v1.WorkerView\"$\n\x0e\x45xplainRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"=\n\x0f\x45xplainResponse\x12*\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x19.headrace.v1.JournalEntry\"a\n\x0cJournalEntry\x12\x13\n\x0b\x61ge_seconds\x18\x01 \x01(\x01\x12\x0c\n\x04text\x18\x02 \x01(\t\x12.\n\ncandidates\x18\x03 \x03(\x0b\x32\x1a.headrace.v1.CandidateView\"\x86\x01\n\rCandidateView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04load\x18\x02 \x01(\x05\x12\x18\n\x10held_block_count\x18\x03 \x01(\x05\x12\x1b\n\x13\x66irst_token_seconds\x18\x04 \x01(\x01\x12\r\n\x05price\x18\x05 \x01(\x01\x12\x0e\n\x06remark\x18\x06 \x01(\t\"\x88\x02\n\nGeneration\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10output_token_ids\x18\x05 \x03(\x05\x12\x34\n\x0fsampling_params\x18\x06 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\ngateway_id\x18\x07 \x01(\t\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x0e\n\x06\x65mbeds\x18\n \x01(\x08\x12\x0f\n\x07\x61\x64\x61pter\x18\x0b \x01(\t\"\xb2\x01\n\nModelQueue\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x16\n\x0ewindow_seconds\x18\x03 \x01(\x01\x12\x1d\n\x15\x65xpected_wait_seconds\x18\x04 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x05 \x01(\x03\x12 \n\x13wanted_worker_count\x18\x06 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_wanted_worker_count\"\x12\n\x10GetDemandRequest\">\n\x11GetDemandResponse\x12)\n\x07\x64\x65mands\x18\x01 \x03(\x0b\x32\x18.headrace.v1.ModelDemand\"\x88\x02\n\x0bModelDemand\x12\r\n\x05model\x18\x01 \x01(\t\x12 \n\x13wanted_worker_count\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cworker_count\x18\x03 \x01(\x05\x12\x1b\n\x13unsure_worker_count\x18\x04 \x01(\x05\x12\x15\n\rstart_seconds\x18\x05 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x06 \x01(\x03\x12&\n\x05needs\x18\x07 \x03(\x0b\x32\x17.headrace.v1.WorkerNeed\x12/\n\tdecisions\x18\x08 \x03(\x0b\x32\x1c.headrace.v1.ScalingDecisionB\x16\n\x14_wanted_worker_count\"@\n\nWorkerNeed\x12\x0e\n\x06signal\x18\x01 \x01(\t\x12\x14\n\x0cworker_count\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\"\x82\x01\n\x0fScalingDecision\x12\x13\n\x0b\x61ge_seconds\x18\x01 \x01(\x01\x12\x14\n\x0c\x66ormer_count\x18\x02 \x01(\x05\x12\x11\n\tnew_count\x18\x03 \x01(\x05\x12\x0e\n\x06signal\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x11\n\totherwise\x18\x06 \x01(\t\"]\n\nWorkerView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x14\n\x0c\x63redit_count\x18\x03 \x01(\x05\x12\x17\n\x0fsilence_seconds\x18\x04 \x01(\x01\x32\xc3\x02\n\x10SchedulerService\x12K\n\x08Schedule\x12\x1c.headrace.v1.ScheduleRequest\x1a\x1d.headrace.v1.ScheduleResponse(\x01\x30\x01\x12P\n\x0bGetSchedule\x12\x1f.headrace.v1.GetScheduleRequest\x1a .headrace.v1.GetScheduleResponse\x12\x44\n\x07\x45xplain\x12\x1b.headrace.v1.ExplainRequest\x1a\x1c.headrace.v1.ExplainResponse\x12J\n\tGetDemand\x12\x1d.headrace.v1.GetDemandRequest\x1a\x1e.headrace.v1.GetDemandResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/scheduler.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1cheadrace/v1/generation.proto\"\xc9\x02\n\nSubmission\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x32\n\x0epriority_class\x18\x02 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x04 \x03(\t\x12\x35\n\x12remaining_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x37\n\x14\x66irst_token_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rtenant_weight\x18\x07 \x01(\x01\x12&\n\nleft_place\x18\x08 \x01(\x0b\x32\x12.headrace.v1.Place\"_\n\x05Place\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x16\n\x0eworker_address\x18\x02 \x01(\t\x12\x14\n\x0cworker_epoch\x18\x03 \x01(\x03\x12\x15\n\rqueue_seconds\x18\x04 \x01(\x01\"A\n\x0fScheduleRequest\x12.\n\x08\x63ommands\x18\x01 \x03(\x0b\x32\x1c.headrace.v1.ScheduleCommand\">\n\x10ScheduleResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.headrace.v1.ScheduleEvent\"\xa9\x01\n\x0fScheduleCommand\x12-\n\nsubmission\x18\x01 \x01(\x0b\x32\x17.headrace.v1.SubmissionH\x00\x12-\n\nwithdrawal\x18\x02 \x01(\x0b\x32\x17.headrace.v1.WithdrawalH\x00\x12-\n\nsettlement\x18\x03 \x01(\x0b\x32\x17.headrace.v1.SettlementH\x00\x42\t\n\x07\x63ommand\"\x9a\x01\n\rScheduleEvent\x12+\n\tplacement\x18\x01 \x01(\x0b\x32\x16.headrace.v1.PlacementH\x00\x12\'\n\x07refusal\x18\x02 \x01(\x0b\x32\x14.headrace.v1.RefusalH\x00\x12*\n\x04sign\x18\x03 \x01(\x0b\x32\x1a.headrace.v1.SchedulerSignH\x00\x42\x07\n\x05\x65vent\"@\n\nWithdrawal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\"\x84\x01\n\nSettlement\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x1a\n\x12output_token_count\x18\x03 \x01(\x05\x12\x37\n\x14\x66irst_token_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"S\n\tPlacement\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12!\n\x05place\x18\x03 \x01(\x0b\x32\x12.headrace.v1.Place\"Q\n\x07Refusal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.Status\"N\n\rSchedulerSign\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\"\x14\n\x12GetScheduleRequest\"h\n\x13GetScheduleResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\x12(\n\x07workers\x18\x02 \x03(\x0b\x32\x17.headrace.v1.WorkerView\"$\n\x0e\x45xplainRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"=\n\x0f\x45xplainResponse\x12*\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x19.headrace.v1.JournalEntry\"a\n\x0cJournalEntry\x12\x13\n\x0b\x61ge_seconds\x18\x01 \x01(\x01\x12\x0c\n\x04text\x18\x02 \x01(\t\x12.\n\ncandidates\x18\x03 \x03(\x0b\x32\x1a.headrace.v1.CandidateView\"\x86\x01\n\rCandidateView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x0c\n\x04load\x18\x02 \x01(\x05\x12\x18\n\x10held_block_count\x18\x03 \x01(\x05\x12\x1b\n\x13\x66irst_token_seconds\x18\x04 \x01(\x01\x12\r\n\x05price\x18\x05 \x01(\x01\x12\x0e\n\x06remark\x18\x06 \x01(\t\"\x88\x02\n\nGeneration\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10output_token_ids\x18\x05 \x03(\x05\x12\x34\n\x0fsampling_params\x18\x06 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\ngateway_id\x18\x07 \x01(\t\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x0e\n\x06\x65mbeds\x18\n \x01(\x08\x12\x0f\n\x07\x61\x64\x61pter\x18\x0b \x01(\t\"\xb2\x01\n\nModelQueue\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x16\n\x0ewindow_seconds\x18\x03 \x01(\x01\x12\x1d\n\x15\x65xpected_wait_seconds\x18\x04 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x05 \x01(\x03\x12 \n\x13wanted_worker_count\x18\x06 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_wanted_worker_count\"\x12\n\x10GetDemandRequest\">\n\x11GetDemandResponse\x12)\n\x07\x64\x65mands\x18\x01 \x03(\x0b\x32\x18.headrace.v1.ModelDemand\"\x88\x02\n\x0bModelDemand\x12\r\n\x05model\x18\x01 \x01(\t\x12 \n\x13wanted_worker_count\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cworker_count\x18\x03 \x01(\x05\x12\x1b\n\x13unsure_worker_count\x18\x04 \x01(\x05\x12\x15\n\rstart_seconds\x18\x05 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x06 \x01(\x03\x12&\n\x05needs\x18\x07 \x03(\x0b\x32\x17.headrace.v1.WorkerNeed\x12/\n\tdecisions\x18\x08 \x03(\x0b\x32\x1c.headrace.v1.ScalingDecisionB\x16\n\x14_wanted_worker_count\"@\n\nWorkerNeed\x12\x0e\n\x06signal\x18\x01 \x01(\t\x12\x14\n\x0cworker_count\x18\x02 \x01(\x05\x12\x0c\n\x04text\x18\x03 \x01(\t\"\x82\x01\n\x0fScalingDecision\x12\x13\n\x0b\x61ge_seconds\x18\x01 \x01(\x01\x12\x14\n\x0c\x66ormer_count\x18\x02 \x01(\x05\x12\x11\n\tnew_count\x18\x03 \x01(\x05\x12\x0e\n\x06signal\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x11\n\totherwise\x18\x06 \x01(\t\"]\n\nWorkerView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x14\n\x0c\x63redit_count\x18\x03 \x01(\x05\x12\x17\n\x0fsilence_seconds\x18\x04 \x01(\x01\x32\xc3\x02\n\x10SchedulerService\x12K\n\x08Schedule\x12\x1c.headrace.v1.ScheduleRequest\x1a\x1d.headrace.v1.ScheduleResponse(\x01\x30\x01\x12P\n\x0bGetSchedule\x12\x1f.headrace.v1.GetScheduleRequest\x1a .headrace.v1.GetScheduleResponse\x12\x44\n\x07\x45xplain\x12\x1b.headrace.v1.ExplainRequest\x1a\x1c.headrace.v1.ExplainResponse\x12J\n\tGetDemand\x12\x1d.headrace.v1.GetDemandRequest\x1a\x1e.headrace.v1.GetDemandResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,42 +48,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCHEDULEEVENT']._serialized_end=1018
   _globals['_WITHDRAWAL']._serialized_start=1020
   _globals['_WITHDRAWAL']._serialized_end=1084
-  _globals['_SETTLEMENT']._serialized_start=1086
-  _globals['_SETTLEMENT']._serialized_end=1161
-  _globals['_PLACEMENT']._serialized_start=1163
-  _globals['_PLACEMENT']._serialized_end=1246
-  _globals['_REFUSAL']._serialized_start=1248
-  _globals['_REFUSAL']._serialized_end=1329
-  _globals['_SCHEDULERSIGN']._serialized_start=1331
-  _globals['_SCHEDULERSIGN']._serialized_end=1409
-  _globals['_GETSCHEDULEREQUEST']._serialized_start=1411
-  _globals['_GETSCHEDULEREQUEST']._serialized_end=1431
-  _globals['_GETSCHEDULERESPONSE']._serialized_start=1433
-  _globals['_GETSCHEDULERESPONSE']._serialized_end=1537
-  _globals['_EXPLAINREQUEST']._serialized_start=1539
-  _globals['_EXPLAINREQUEST']._serialized_end=1575
-  _globals['_EXPLAINRESPONSE']._serialized_start=1577
-  _globals['_EXPLAINRESPONSE']._serialized_end=1638
-  _globals['_JOURNALENTRY']._serialized_start=1640
-  _globals['_JOURNALENTRY']._serialized_end=1737
-  _globals['_CANDIDATEVIEW']._serialized_start=1740
-  _globals['_CANDIDATEVIEW']._serialized_end=1874
-  _globals['_GENERATION']._serialized_start=1877
-  _globals['_GENERATION']._serialized_end=2141
-  _globals['_MODELQUEUE']._serialized_start=2144
-  _globals['_MODELQUEUE']._serialized_end=2322
-  _globals['_GETDEMANDREQUEST']._serialized_start=2324
-  _globals['_GETDEMANDREQUEST']._serialized_end=2342
-  _globals['_GETDEMANDRESPONSE']._serialized_start=2344
-  _globals['_GETDEMANDRESPONSE']._serialized_end=2406
-  _globals['_MODELDEMAND']._serialized_start=2409
-  _globals['_MODELDEMAND']._serialized_end=2673
-  _globals['_WORKERNEED']._serialized_start=2675
-  _globals['_WORKERNEED']._serialized_end=2739
-  _globals['_SCALINGDECISION']._serialized_start=2742
-  _globals['_SCALINGDECISION']._serialized_end=2872
-  _globals['_WORKERVIEW']._serialized_start=2874
-  _globals['_WORKERVIEW']._serialized_end=2967
-  _globals['_SCHEDULERSERVICE']._serialized_start=2970
-  _globals['_SCHEDULERSERVICE']._serialized_end=3293
+  _globals['_SETTLEMENT']._serialized_start=1087
+  _globals['_SETTLEMENT']._serialized_end=1219
+  _globals['_PLACEMENT']._serialized_start=1221
+  _globals['_PLACEMENT']._serialized_end=1304
+  _globals['_REFUSAL']._serialized_start=1306
+  _globals['_REFUSAL']._serialized_end=1387
+  _globals['_SCHEDULERSIGN']._serialized_start=1389
+  _globals['_SCHEDULERSIGN']._serialized_end=1467
+  _globals['_GETSCHEDULEREQUEST']._serialized_start=1469
+  _globals['_GETSCHEDULEREQUEST']._serialized_end=1489
+  _globals['_GETSCHEDULERESPONSE']._serialized_start=1491
+  _globals['_GETSCHEDULERESPONSE']._serialized_end=1595
+  _globals['_EXPLAINREQUEST']._serialized_start=1597
+  _globals['_EXPLAINREQUEST']._serialized_end=1633
+  _globals['_EXPLAINRESPONSE']._serialized_start=1635
+  _globals['_EXPLAINRESPONSE']._serialized_end=1696
+  _globals['_JOURNALENTRY']._serialized_start=1698
+  _globals['_JOURNALENTRY']._serialized_end=1795
+  _globals['_CANDIDATEVIEW']._serialized_start=1798
+  _globals['_CANDIDATEVIEW']._serialized_end=1932
+  _globals['_GENERATION']._serialized_start=1935
+  _globals['_GENERATION']._serialized_end=2199
+  _globals['_MODELQUEUE']._serialized_start=2202
+  _globals['_MODELQUEUE']._serialized_end=2380
+  _globals['_GETDEMANDREQUEST']._serialized_start=2382
+  _globals['_GETDEMANDREQUEST']._serialized_end=2400
+  _globals['_GETDEMANDRESPONSE']._serialized_start=2402
+  _globals['_GETDEMANDRESPONSE']._serialized_end=2464
+  _globals['_MODELDEMAND']._serialized_start=2467
+  _globals['_MODELDEMAND']._serialized_end=2731
+  _globals['_WORKERNEED']._serialized_start=2733
+  _globals['_WORKERNEED']._serialized_end=2797
+  _globals['_SCALINGDECISION']._serialized_start=2800
+  _globals['_SCALINGDECISION']._serialized_end=2930
+  _globals['_WORKERVIEW']._serialized_start=2932
+  _globals['_WORKERVIEW']._serialized_end=3025
+  _globals['_SCHEDULERSERVICE']._serialized_start=3028
+  _globals['_SCHEDULERSERVICE']._serialized_end=3351
 # @@protoc_insertion_point(module_scope)

@@ -278,22 +278,28 @@ class Settlement(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    FIRST_TOKEN_DURATION_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request."""
     model: _builtins.str
     """The model."""
     output_token_count: _builtins.int
     """Tokens that it generated, in all attempts together."""
+    @_builtins.property
+    def first_token_duration(self) -> _duration_pb2.Duration:
+        """Time from the worker's acceptance to the first token. None: it had no token, or moved to another worker before."""
+
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
         model: _builtins.str = ...,
         output_token_count: _builtins.int = ...,
+        first_token_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "output_token_count", b"output_token_count", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration", "model", b"model", "output_token_count", b"output_token_count", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,6 @@ from headrace.domain.ids import attempt_id
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.lifecycle import cancel_and_wait, wait_at_most
 from headrace.rpc.checks.checked_ids import check_token_ids
-from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Answer, Place
@@ -18,6 +17,7 @@ from headrace.scheduler.translation import (
     to_order,
     to_prompt,
     to_schedule_response,
+    to_settled,
     to_sign,
     to_ticket,
 )
@@ -103,8 +103,7 @@ class GatewaySession:
                 self._models.pop(key, None)
                 self._scheduler.withdraw(withdrawal.model, key, self)
             case "settlement":
-                used = command.settlement
-                self._scheduler.feed(events.Settled(used.model, used.request_id, used.output_token_count))
+                self._scheduler.feed(to_settled(command.settlement))
 
     def _submit(self, request: Submission) -> None:
         generation = request.generation

@@ -31,6 +31,12 @@ TICK_SECONDS = 0.2
 BATCH_SIZE = Histogram("headrace_batch_size", "Requests per dispatch", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64, 128))
 QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model", "class"])
 WANTED_WORKERS = Gauge("headrace_wanted_workers", "Workers that a model needs, by the scheduler's measure", ["model"])
+PREDICTION_ERROR = Histogram(
+    "headrace_first_token_prediction_error",
+    "Error of a predicted time from dispatch to first token, as a share of what it was",
+    ["model"],
+    buckets=(0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5),
+)
 PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests")
 
 _log = logging.getLogger(__name__)
@@ -159,6 +165,8 @@ class Scheduler:
                 self._refuse(ticket, to_error(decision))
             case decisions.Expire(ticket):
                 self._refuse(ticket, QueueTimeout(stage="queue"))
+            case decisions.Compare(model, _, first_token):
+                PREDICTION_ERROR.labels(model=model).observe(first_token.error)
             case decisions.WakeAt(wake_time):
                 self._wake_at(wake_time, now)
 

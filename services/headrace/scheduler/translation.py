@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headrace.domain.step_times import StepTimes
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.decisions import Reason, Reject
 from headrace.scheduler.core.demand.demand import Demand
+from headrace.scheduler.core.events import Settled
 from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
@@ -18,6 +20,7 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
 from headrace.v1 import scheduler_pb2 as pb
+from headrace.v1 import worker_pb2
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus
 
@@ -119,6 +122,8 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         computed_token_count=status.computed_token_count,
         prefill_rate=status.prefill_rate,
         step_seconds=status.step_seconds,
+        step_times=to_step_times(status.step_times) if status.HasField("step_times") else None,
+        step_token_limit=status.step_token_limit,
         hourly_price=status.hourly_price,
         wait_seconds=status.predicted_wait_seconds,
         draining=status.draining,
@@ -127,6 +132,20 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         block_layout=status.block_layout,
         block_bytes=status.block_byte_count,
         transfer_rate=status.transfer_rate,
+    )
+
+
+def to_settled(used: pb.Settlement) -> Settled:
+    """Converts what a request has used."""
+    known = used.HasField("first_token_duration")
+    first_token_seconds = used.first_token_duration.ToNanoseconds() / 1e9 if known else None
+    return Settled(used.model, used.request_id, used.output_token_count, first_token_seconds)
+
+
+def to_step_times(times: worker_pb2.StepTimes) -> StepTimes:
+    """Converts the times of a worker's steps."""
+    return StepTimes(
+        times.base_seconds, times.prompt_token_seconds, times.sequence_seconds, times.context_token_seconds
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 from google.rpc.status_pb2 import Status
+from prometheus_client import REGISTRY
 
 from headrace.bus.memory_bus import MemoryBus
 from headrace.errors import InvalidRequest, Overloaded, Unavailable
@@ -27,12 +28,14 @@ from headrace.v1.scheduler_pb2 import (
     ScheduleCommand,
     ScheduleEvent,
     ScheduleRequest,
+    Settlement,
     Submission,
     Withdrawal,
 )
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 pytestmark = pytest.mark.anyio
+ERROR = "headrace_first_token_prediction_error"
 
 
 class PlayedWorker:
@@ -87,6 +90,11 @@ class Gateway:
     def withdraw(self, name: str, attempt: int = 1) -> None:
         withdrawal = Withdrawal(request_id=name, attempt=attempt, model="m")
         self._commands.put_nowait(ScheduleCommand(withdrawal=withdrawal))
+
+    def settle(self, name: str, first_token_milliseconds: int) -> None:
+        used = Settlement(request_id=name, model="m", output_token_count=3)
+        used.first_token_duration.FromMilliseconds(first_token_milliseconds)
+        self._commands.put_nowait(ScheduleCommand(settlement=used))
 
     async def answer(self) -> ScheduleEvent:
         """The next answer that is no sign of life."""
@@ -213,6 +221,21 @@ async def test_the_journal_tells_why() -> None:
     assert [line.text.split(":")[0].partition(" ")[2].split()[0] for line in lines] == ["submitted", "sent", "accepted"]
     assert {candidate.worker_id for candidate in lines[1].candidates} == {"w0", "w1"}
     assert gateway.scheduler.journal.about("other") == []
+    await gateway.close()
+
+
+async def test_predicted_first_tokens_are_compared_with_those_that_came() -> None:
+    gateway = Gateway(PlayedWorker())
+    gateway.report("w0")
+    gateway.submit("find.me-0")
+    await gateway.answer()
+    gateway.settle("find.me-0", first_token_milliseconds=250)
+    gateway.submit("other")
+    await gateway.answer()
+    lines = [line for entry in gateway.scheduler.journal.about("find") for line in told(entry, "find", 0.0)]
+    assert "had its first token 0.250 s after its dispatch" in lines[-1].text
+    compared = REGISTRY.get_sample_value(f"{ERROR}_count", {"model": "m"})
+    assert compared == 1
     await gateway.close()
 
 

@@ -1,7 +1,9 @@
 """Measured pace of the engine, over the steps that it really ran."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headrace.domain.step_times import StepTimes
+from headrace.engine.batching.step_time_fit import StepTimeFit
 from headrace.engine.contract.request import EngineStats
 
 MEMORY = 0.9
@@ -20,6 +22,12 @@ class StepPace:
     """Average prompt tokens per step, of steps that read some."""
     _weighted_rate: float = 0.0
     """Average of each step's prompt tokens per second, weighted by its prompt tokens."""
+    _fit: StepTimeFit = field(default_factory=StepTimeFit)
+
+    @property
+    def times(self) -> StepTimes | None:
+        """Times of steps by what they compute. None: too few were measured."""
+        return self._fit.times
 
     @property
     def prefill_rate(self) -> float:
@@ -40,6 +48,12 @@ class StepPace:
             return
         self.busy_seconds += seconds
         read_count = after.prompt_token_count - before.prompt_token_count
+        self._fit.observe(
+            read_count,
+            max(0, after.work.token_count - before.work.token_count - read_count),
+            after.work.read_token_count - before.work.read_token_count,
+            seconds,
+        )
         if read_count > 0:
             self._weighted_rate = _mixed(self._weighted_rate, read_count * read_count / seconds)
             self._read_count = _mixed(self._read_count, read_count)

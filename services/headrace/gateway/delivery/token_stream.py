@@ -62,6 +62,8 @@ class TokenStream:
         self._lost_count = 0
         self._attempt_began: float | None = None
         """Time of the first new token of this attempt, in monotonic seconds. None: there is none yet."""
+        self._first_token_seconds: float | None = None
+        """Time from the first worker's acceptance to the first token. None: not known, or another worker gave it."""
         self._known = known if known is not None and known.token_ids else None
         self._received: list[int] = [] if self._known is None else list(self._known.token_ids)
         self._known_count = len(self._received)
@@ -97,7 +99,7 @@ class TokenStream:
                     self._placement.exclude(error.details.get(WORKER_DETAIL))
                     await self._prepare_retry(error)
         finally:
-            self._placement.settle(len(self._received) - self._known_count)
+            self._placement.settle(len(self._received) - self._known_count, self._first_token_seconds)
 
     @asynccontextmanager
     async def _next_attempt(self) -> AsyncIterator[Inbox]:
@@ -152,7 +154,8 @@ class TokenStream:
         if delta.cost:
             self._request.envelope.account.add_cost(delta.cost)
         if delta.HasField("timings"):
-            note_timings(self._request.envelope.record, delta.timings)
+            seconds = note_timings(self._request.envelope.record, delta.timings)
+            self._first_token_seconds = seconds if self._attempt == 1 else None
         if count := len(delta.token_ids):
             self._suspicion.clear()
             self._attempt_began = self._attempt_began or time.monotonic()

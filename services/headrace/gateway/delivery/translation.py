@@ -18,9 +18,13 @@ def without_known(delta: TokenDelta, known: int) -> TokenDelta:
     return rest
 
 
-def note_timings(record: RequestRecord, timings: WorkerTimings) -> None:
-    """Notes the timings that a worker reports with the first tokens of a sequence."""
-    record.note_worker(timings.queue_duration.ToNanoseconds() / 1e9, timings.prefill_duration.ToNanoseconds() / 1e9)
+def note_timings(record: RequestRecord, timings: WorkerTimings) -> float:
+    """Notes the timings that a worker reports with the first tokens of a sequence. Returns the seconds that it took to
+    them."""
+    queue_seconds = timings.queue_duration.ToNanoseconds() / 1e9
+    prefill_seconds = timings.prefill_duration.ToNanoseconds() / 1e9
+    record.note_worker(queue_seconds, prefill_seconds)
+    return queue_seconds + prefill_seconds
 
 
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:

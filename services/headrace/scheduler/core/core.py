@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from headrace.scheduler.core import events
-from headrace.scheduler.core.decisions import Decision, Expire, WakeAt
+from headrace.scheduler.core.decisions import Compare, Decision, Expire, WakeAt
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.policy import Policy
@@ -67,8 +67,10 @@ class SchedulingCore:
             case events.Failed(ticket, worker_id):
                 self.desk(ticket.model).arrive(ticket, worker_id)
                 self.desk(ticket.model).take_back(ticket)
-            case events.Settled(model, request_id, output_token_count):
+            case events.Settled(model, request_id, output_token_count, first_token_seconds):
                 self.desk(model).settle(request_id, output_token_count, now)
+                first_token = self.desk(model).predictions.settle(request_id, first_token_seconds)
+                decisions += [] if first_token is None else [Compare(model, request_id, first_token)]
             case events.LeadLost() | events.LeaderWanted():
                 decisions += self._follow(event, now)
             case events.Tick():

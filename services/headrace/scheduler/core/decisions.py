@@ -3,6 +3,7 @@
 import enum
 from dataclasses import dataclass
 
+from headrace.scheduler.core.fleet.predictions import FirstToken
 from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.queueing.ticket import Ticket
 
@@ -58,10 +59,19 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Compare:
+    """Tell how well the first token of a request was predicted."""
+
+    model: str
+    request_id: str
+    first_token: FirstToken
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Send a Tick at this time."""
 
     time: float
 
 
-Decision = Dispatch | Preempt | Reject | Expire | WakeAt
+Decision = Dispatch | Preempt | Reject | Expire | Compare | WakeAt

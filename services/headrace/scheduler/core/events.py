@@ -79,6 +79,8 @@ class Settled:
     model: str
     request_id: str
     output_token_count: int
+    first_token_seconds: float | None = None
+    """Time from the worker's acceptance to the first token. None: not known, or it changed the worker before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,9 @@ def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candida
             ]
         case decisions.Reject(ticket, reason, retry_after) if belongs_to(ticket.request_id, request_id):
             return [(f"{ticket.key} rejected: {reason.value}, room expected in {retry_after:.1f} s", ())]
+        case decisions.Compare(_, name, first_token) if belongs_to(name, request_id):
+            predicted = f"{first_token.predicted_seconds:.3f} s were predicted"
+            return [(f"{name} had its first token {first_token.seconds:.3f} s after its dispatch; {predicted}", ())]
         case decisions.Expire(ticket) if belongs_to(ticket.request_id, request_id):
             return [(f"{ticket.key} expired in the queue", ())]
     return []

@@ -7,6 +7,7 @@ from headrace.scheduler.core.demand.demand import Demand
 from headrace.scheduler.core.demand.measured_load import measure_load
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import choose
+from headrace.scheduler.core.fleet.predictions import Predictions
 from headrace.scheduler.core.fleet.prefill import choose_prefill
 from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
 from headrace.scheduler.core.member import Member
@@ -32,6 +33,7 @@ class ModelDesk:
         self.queue = ModelQueue(self.accounts, policy.starvation_seconds)
         self.fleet = Fleet()
         self.demand = Demand(policy.scaling)
+        self.predictions = Predictions()
         self._policy = policy
         self._window = BatchWindow(policy.max_window_seconds, policy.max_batch_size)
         self._forecast = Forecast()
@@ -125,6 +127,8 @@ class ModelDesk:
             if choice is not None:
                 prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
                 placed.setdefault(choice.worker, []).append(Member(ticket, prefill, choice.candidates))
+                if not prefill.worker_id:
+                    self.predictions.note(ticket, choice.candidates[0])
                 yield from self._mark_sent(ticket, choice.worker)
             elif self._lacks_adapter(ticket):
                 self.queue.remove(ticket)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.load_generator.percentile import percentile
+from headrace.scheduler.core.fleet.predictions import FirstToken
 from headrace.scheduler.simulation.outcome import Ending, Outcome
 from headrace.scheduler.simulation.scaled_pool import ScaledPool
 from headrace.scheduler.simulation.scenario import Scenario
@@ -48,6 +49,7 @@ def figures(scenario: Scenario, traffic: Traffic, pool: ScaledPool) -> dict[str,
         "utilization": _per(sum(worker.busy_seconds for worker in workers), pool.worker_seconds()),
         "worker_hours": round(pool.worker_seconds() / 3600, 4),
         "most_workers": pool.most_count,
+        "prediction_error": _errors(platform.first_tokens),
         "cached_prompt_share": _per(sum(outcome.cached_token_count for outcome in finished), prompt_count),
         "preemptions": sum(worker.stats.preemption_count for worker in workers),
         "max_queue_depth": platform.max_waiting_count,
@@ -77,6 +79,15 @@ def _percentiles(seconds: Iterable[float]) -> dict[str, float | None]:
         return dict.fromkeys(("mean", *(f"p{percent}" for percent in PERCENTILES)))
     found = {f"p{percent}": percentile(values, percent) or 0.0 for percent in PERCENTILES}
     return {name: round(1000 * value, 3) for name, value in ({"mean": sum(values) / len(values)} | found).items()}
+
+
+def _errors(first_tokens: Sequence[FirstToken]) -> dict[str, float | None]:
+    """Returns mean and percentiles of the errors of predicted times from dispatch to first token, as shares of those
+    times. None: there are no predictions."""
+    values = sorted(first_token.error for first_token in first_tokens)
+    found = {f"p{percent}": percentile(values, percent) for percent in PERCENTILES}
+    mean = sum(values) / len(values) if values else None
+    return {name: None if value is None else round(value, 4) for name, value in ({"mean": mean} | found).items()}
 
 
 def _per(count: float, whole: float) -> float:

@@ -56,6 +56,13 @@ class Outcome:
         return self.ended_at if self.ending is Ending.FINISHED else None
 
     @property
+    def prompt_seconds(self) -> float | None:
+        """Seconds from the place on a worker to the first token. None: there was none."""
+        if self.first_token_at is None or self.placed_at is None:
+            return None
+        return self.first_token_at - self.placed_at
+
+    @property
     def ttft(self) -> float:
         """Seconds from the client's request to the first token, which must have come."""
         if self.first_token_at is None:

@@ -15,6 +15,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.fleet.predictions import FirstToken
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
@@ -58,6 +59,8 @@ class SimulatedPlatform:
         """Times at which workers accepted requests."""
         self.itls = array("d")
         """Seconds between consecutive tokens of all requests."""
+        self.first_tokens: list[FirstToken] = []
+        """First tokens that came, beside their predictions."""
         self.max_waiting_count = 0
         """Longest queue so far."""
         self.on_reject: Callable[[Outcome], None] = lambda _outcome: None
@@ -167,6 +170,8 @@ class SimulatedPlatform:
                 self.on_reject(outcome)
             case decisions.Expire(ticket):
                 self._end(self.outcomes[ticket.key], Ending.QUEUE_TIMEOUT)
+            case decisions.Compare(first_token=first_token):
+                self.first_tokens.append(first_token)
             case decisions.WakeAt(time):
                 self._wake_at(time)
 
@@ -204,7 +209,7 @@ class SimulatedPlatform:
         self._requests.pop(outcome.ticket.key, None)
         self._expected_count -= 1
         if outcome.placed_at is not None:
-            self._feed(events.Settled(MODEL, outcome.ticket.request_id, outcome.token_count))
+            self._feed(events.Settled(MODEL, outcome.ticket.request_id, outcome.token_count, outcome.prompt_seconds))
 
     def _keep_reporting(self, worker: SimulatedWorker) -> None:
         if worker.has_retired:

@@ -118,6 +118,8 @@ class SimulatedWorker:
             computed_token_count=stats.prompt_token_count,
             prefill_rate=self._pace.prefill_rate,
             step_seconds=self._pace.step_seconds,
+            step_times=self._pace.times,
+            step_token_limit=config.max_step_token_count,
             hourly_price=self._price,
             draining=self._is_retiring,
         )

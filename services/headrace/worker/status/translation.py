@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.residency.policy.residence import Residence
@@ -48,6 +49,8 @@ def to_worker_status(status: Status) -> WorkerStatus:
         fence=status.fence,
         prefill_rate=pace.prefill_rate,
         step_seconds=pace.step_seconds,
+        step_times=None if pace.times is None else to_step_times(pace.times),
+        step_token_limit=status.spec.max_step_token_count,
         pausable_count=stats.pausable_count,
         hourly_price=status.rates.hourly_price,
         preemption_count=stats.preemption_count,
@@ -71,6 +74,16 @@ def to_worker_status(status: Status) -> WorkerStatus:
         block_layout=status.exchanged.layout,
         block_byte_count=status.exchanged.block_bytes,
         transfer_rate=status.exchanged.bytes_per_second,
+    )
+
+
+def to_step_times(times: StepTimes) -> pb.StepTimes:
+    """Converts the times of steps."""
+    return pb.StepTimes(
+        base_seconds=times.base_seconds,
+        prompt_token_seconds=times.prompt_token_seconds,
+        sequence_seconds=times.sequence_seconds,
+        context_token_seconds=times.context_token_seconds,
     )
 
 

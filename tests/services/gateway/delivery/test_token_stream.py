@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId, SequenceId
@@ -38,6 +39,7 @@ from headrace.v1.generation_pb2 import (
     PRIORITY_CLASS_INTERACTIVE,
     Embedding,
     TokenLogprob,
+    WorkerTimings,
 )
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
@@ -65,6 +67,9 @@ class FakeFleet:
         self.cancelled.append((request_id, attempt))
 
 
+TIMINGS = WorkerTimings(queue_duration=Duration(nanos=10_000_000), prefill_duration=Duration(nanos=30_000_000))
+
+
 class FakeScheduler:
     """Plays one script per attempt: deltas, or an error that the worker or the scheduler ends with."""
 
@@ -72,10 +77,10 @@ class FakeScheduler:
         self.fleet = fleet
         self.scripts = list(scripts)
         self.submits: list[Submission] = []
-        self.settled: list[int] = []
+        self.settled: list[Settlement] = []
 
     def settle(self, settlement: Settlement) -> None:
-        self.settled.append(settlement.output_token_count)
+        self.settled.append(settlement)
 
     async def place(self, request: Submission, deadline: Deadline) -> Place:
         self.submits.append(request)
@@ -91,7 +96,7 @@ class FakeScheduler:
                 inbox.fail(step)
             else:
                 first, ids, reason = step
-                inbox.put(TokenDelta(first_index=first, token_ids=ids, finish_reason=reason))
+                inbox.put(TokenDelta(first_index=first, token_ids=ids, finish_reason=reason, timings=TIMINGS))
         return Place(worker_id="worker-0", worker_epoch=1)
 
 
@@ -126,6 +131,13 @@ async def test_a_lost_worker_is_replaced_and_gets_what_was_received() -> None:
     assert list(second.generation.output_token_ids) == [10, 11]
     assert second.generation.attempt == 2
     assert list(second.excluded_worker_ids) == ["worker-0"]
+
+
+async def test_the_time_to_the_first_token_is_told_unless_another_worker_gave_it() -> None:
+    _, scheduler, _ = await read([(0, [10, 11], FINISH_REASON_LENGTH)])
+    assert [used.first_token_duration.ToMilliseconds() for used in scheduler.settled] == [40]
+    _, scheduler, _ = await read([LOST], [(0, [10, 11], FINISH_REASON_LENGTH)])
+    assert [used.HasField("first_token_duration") for used in scheduler.settled] == [False]
 
 
 async def test_leaving_a_worker_that_stops_is_no_attempt() -> None:
@@ -462,4 +474,4 @@ async def test_tokens_of_an_earlier_request_come_first_and_go_to_the_worker() ->
     deltas = [list(delta.token_ids) async for delta in stream.deltas()]
     assert deltas == [[10, 11], [12], [13]]
     assert list(scheduler.submits[0].generation.output_token_ids) == [10, 11]
-    assert scheduler.settled == [2]
+    assert [used.output_token_count for used in scheduler.settled] == [2]

@@ -18,6 +18,11 @@ def _milliseconds(values: dict[str, float | None], *names: str) -> str:
     return ", ".join("-" if value is None else f"{value:,.1f}" for value in found)
 
 
+def _shares(values: dict[str, float | None], *names: str) -> str:
+    found = [values[name] for name in names]
+    return ", ".join("-" if value is None else f"{value:.1%}" for value in found)
+
+
 ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("requests", lambda one: f"{one['requests']:,}"),
     ("finished", lambda one: f"{one['finished']:,}"),
@@ -28,6 +33,7 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("ITL mean, p50, p95, ms", lambda one: _milliseconds(one["itl_ms"], "mean", "p50", "p95")),
     ("E2E p50, p95, ms", lambda one: _milliseconds(one["e2e_ms"], "p50", "p95")),
     ("queued p50, p95, ms", lambda one: _milliseconds(one["queue_ms"], "p50", "p95")),
+    ("error of predicted first tokens, mean, p99", lambda one: _shares(one["prediction_error"], "mean", "p99")),
     ("goodput, requests/s", lambda one: f"{one['goodput_requests_per_second']:.2f}"),
     ("goodput, share", lambda one: f"{one['goodput_share']:.1%}"),
     ("output tokens/s", lambda one: f"{one['output_tokens_per_second']:,.1f}"),

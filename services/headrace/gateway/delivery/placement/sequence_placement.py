@@ -67,10 +67,11 @@ class Placement:
         finally:
             self._close(inbox)
 
-    def settle(self, output_token_count: int) -> None:
-        """Reports what was used, for fairness among tenants, once the request has had a place."""
+    def settle(self, output_token_count: int, first_token_seconds: float | None) -> None:
+        """Reports what was used, for fairness among tenants, and how long the first token took, for predictions, once
+        the request has had a place."""
         if self.has_begun:
-            self._places.settle(to_settlement(self._request, output_token_count))
+            self._places.settle(to_settlement(self._request, output_token_count, first_token_seconds))
 
     async def _place(self, inbox: Inbox, attempt: int, received: Sequence[int]) -> None:
         submission = to_submission(self._request, attempt, received, self._excluded, self._gateway_id, self._left)

@@ -45,9 +45,15 @@ def to_submission(
     return submission
 
 
-def to_settlement(request: SequenceRequest, output_token_count: int) -> Settlement:
-    """Returns what a request has used of its model."""
-    return Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
+def to_settlement(
+    request: SequenceRequest, output_token_count: int, first_token_seconds: float | None = None
+) -> Settlement:
+    """Returns what a request has used of its model. `first_token_seconds`: time that its first worker took to the first
+    token, if that is known."""
+    used = Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
+    if first_token_seconds is not None:
+        used.first_token_duration.FromNanoseconds(int(first_token_seconds * 1e9))
+    return used
 
 
 def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.first_token import first_token_seconds
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.worker import Worker
 from headrace.scheduler.core.queueing.ticket import Ticket
@@ -36,7 +37,7 @@ def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: fl
     scored: list[tuple[Worker, Candidate]] = []
     for worker in _candidates(ticket, fleet):
         remark = _objection(worker, ticket, fleet, token_limit, spares, now)
-        scored.append((worker, _score(worker, ticket, remark)))
+        scored.append((worker, _score(worker, ticket, remark, now)))
     allowed = [pair for pair in scored if not pair[1].remark]
     # A worker that lost this request before is still better than none.
     allowed = [pair for pair in allowed if pair[0].worker_id not in ticket.excluded] or allowed
@@ -75,7 +76,7 @@ def _objection(worker: Worker, ticket: Ticket, fleet: Fleet, token_limit: int, s
     return "" if worker.has_room(ticket, token_limit, spares) else "full"
 
 
-def _score(worker: Worker, ticket: Ticket, remark: str) -> Candidate:
+def _score(worker: Worker, ticket: Ticket, remark: str, now: float) -> Candidate:
     report = worker.report
     held = ticket.held.get(worker.worker_id, 0)
     missing = max(1, ticket.prompt_token_count - held * report.block_size)
@@ -85,7 +86,7 @@ def _score(worker: Worker, ticket: Ticket, remark: str) -> Candidate:
         worker_id=worker.worker_id,
         load=worker.load,
         held_block_count=held,
-        first_token_seconds=worker.pressure + prefill_seconds + worker.step_seconds,
+        first_token_seconds=first_token_seconds(worker, missing, now),
         price=report.hourly_price * busy_seconds / SECONDS_PER_HOUR,
         remark=remark,
     )
@@ -97,7 +98,7 @@ def _within_bound(allowed: Sequence[tuple[Worker, Candidate]], fleet: Fleet) -> 
     least = min(candidate.load for _, candidate in allowed)
     return [
         (worker, candidate)
-        if candidate.load + 1 <= limit or candidate.load == least
+        if not candidate.held_block_count or candidate.load + 1 <= limit or candidate.load == least
         else (worker, replace(candidate, first_token_seconds=float("inf")))
         for worker, candidate in allowed
     ]

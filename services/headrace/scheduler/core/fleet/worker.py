@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from headrace.domain.step_times import StepTimes
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 
@@ -50,6 +51,10 @@ class WorkerReport:
     prefill_rate: float = 0.0
     """Prompt tokens per second. 0: not measured yet."""
     step_seconds: float = 0.0
+    step_times: StepTimes | None = None
+    """Times of its steps by what they compute. None: not measured yet."""
+    step_token_limit: int = 0
+    """Tokens of a step, at most. 0: not known."""
     hourly_price: float = 0.0
     wait_seconds: float = 0.0
     """Time until its model is awake, as the worker predicts it."""
@@ -128,11 +133,23 @@ class Worker:
         return self.report.step_seconds or NOMINAL_STEP_SECONDS
 
     @property
+    def step_times(self) -> StepTimes:
+        """Times of its steps by what they compute. Until they are measured, each sequence is taken to add a step."""
+        return self.report.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
+
+    @property
+    def coming_token_count(self) -> int:
+        """Prompt tokens in flight to it."""
+        return self.sent_token_count + self.lent_token_count
+
+    @property
     def pressure(self) -> float:
         """Seconds for which its present work delays a new request: its model to wake, prompts to compute, and sequences
         to share steps with."""
-        backlog = self.report.waiting_token_count + self.sent_token_count + self.lent_token_count
-        return self.report.wait_seconds + backlog / self.prefill_rate + self.load * self.step_seconds
+        report, times = self.report, self.step_times
+        backlog = report.waiting_token_count + self.coming_token_count
+        context = report.used_block_count * report.block_size
+        return report.wait_seconds + times.seconds(backlog, self.load, context) - times.base_seconds
 
     def has_adapter(self, name: str) -> bool:
         """Whether it can run requests for an adapter. The empty name stands for none."""

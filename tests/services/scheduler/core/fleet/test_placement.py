@@ -1,5 +1,8 @@
 """A worker whose model is awake gets the request, unless one whose model sleeps would still be sooner."""
 
+from dataclasses import replace
+
+from headrace.domain.step_times import StepTimes
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import Choice, choose
 from headrace.scheduler.core.fleet.worker import WorkerReport
@@ -37,6 +40,13 @@ def test_a_model_that_is_awake_is_preferred() -> None:
     assert choice.worker.worker_id == "awake"
     seconds = {candidate.worker_id: candidate.first_token_seconds for candidate in choice.candidates}
     assert seconds["asleep"] - seconds["awake"] > 0.79, "the wake counts into the first token"
+
+
+def test_a_faster_worker_is_chosen_though_it_has_more_requests() -> None:
+    """Unless it is for a prefix that it holds: shares of loads are no measure of unlike workers."""
+    fast = replace(report("fast"), step_times=StepTimes(0.01, 1e-5, 1e-5), open_count=7, credit_count=8)
+    slow = replace(report("slow"), step_times=StepTimes(0.1, 1e-2, 1e-3), credit_count=8)
+    assert chosen(fast, slow).worker.worker_id == "fast"
 
 
 def test_a_wake_may_be_sooner_than_a_long_queue() -> None:
