@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.predicted_first_tokens TRACE [RATE] [SECONDS]
 
-Prints how far predictions are from what comes, and latencies: with step times fitted to the steps that ran, and with the
+Prints errors and latencies with step times fitted to the steps that ran, and with the
 rates of a usual step alone. TRACE is a file that `headrace simulate` reads.
 """
 

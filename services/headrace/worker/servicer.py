@@ -67,7 +67,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def Prefill(  # noqa: N802
         self, request: pb.PrefillRequest, context: Context
     ) -> AsyncGenerator[pb.PrefillResponse, None]:
-        exports = self._runtime.exports
+        exports = self._runtime.transfers.exports
         if exports is None:
             raise Unsupported("this worker computes no prompts for others: see its setting role, and its engine")
         async with contextlib.aclosing(exports.stream(to_prefill_order(request))) as packets:

@@ -43,7 +43,7 @@ class HostedModel:
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
         exchange = exchange_of(engine)
         kept = _open_kept(exchange, settings.kv_folder, settings.kv_folder_bytes)
-        self.runtime.exchange_blocks(exchange, WorkerRole(settings.role), channels_to("worker", settings), kept)
+        self.runtime.transfers.open(exchange, WorkerRole(settings.role), channels_to("worker", settings), kept)
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
@@ -85,7 +85,7 @@ def _open_kept(exchange: BlockExchange | None, folder: Path | None, max_bytes: i
     if folder is None:
         return None
     if exchange is None:
-        _log.warning("KV blocks are not kept: those of this model cannot be copied", extra={"folder": str(folder)})
+        _log.warning("this model's KV blocks cannot be copied, so they are not kept", extra={"folder": str(folder)})
         return None
     kept = KeptBlocks.open(folder.expanduser(), exchange.layout, exchange.block_bytes, max_bytes)
     if kept is not None:

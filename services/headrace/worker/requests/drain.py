@@ -19,8 +19,8 @@ async def drain(runtime: Runtime, patience: float, deadline: Deadline) -> None:
     runtime.refuse_new()
     await wait_at_most(runtime.sessions.emptied, min(patience, deadline.remaining))
     moved_count = runtime.move_all()
-    if runtime.exports is not None:
-        await _until_fetched(runtime.exports, QUIET_SECONDS if moved_count else 0.0, deadline)
+    if runtime.transfers.exports is not None:
+        await _until_fetched(runtime.transfers.exports, QUIET_SECONDS if moved_count else 0.0, deadline)
     runtime.close_outboxes()
 
 

@@ -5,12 +5,10 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
-from headrace.engine.kv.block_exchange import BlockExchange
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
@@ -21,24 +19,16 @@ from headrace.errors import (
     Unsupported,
     WorkerStopping,
 )
-from headrace.rpc.channel import OpenChannel
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.assignment import Assignment
+from headrace.worker.requests.block_transfers import BlockTransfers
 from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_crash import exit_after_crash
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
-from headrace.worker.transfer.block_exports import BlockExports
-from headrace.worker.transfer.fetching.block_fetcher import BlockFetcher
-from headrace.worker.transfer.fetching.kept_source import KeptSource
-from headrace.worker.transfer.kept.block_keeper import BlockKeeper
-from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
-from headrace.worker.transfer.prefill_order import PrefillOrder
-from headrace.worker.transfer.transfer_status import TransferStatus
-from headrace.worker.transfer.worker_role import WorkerRole
 
 MAX_LINKS = 16
 """Maximum number of traces that the span of one step links to."""
@@ -59,11 +49,6 @@ class Runtime:
         """Largest fencing number under which a batch came."""
         self.replaced_block_count = 0
         """Cached KV blocks that gave way to others since the start."""
-        self.exports: BlockExports | None = None
-        """Prompts computed for other workers. None: it computes none."""
-        self.fetcher: BlockFetcher | None = None
-        self._keeper: BlockKeeper | None = None
-        self._exchanged = TransferStatus()
         self._unread_token_count = 0
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
@@ -72,6 +57,7 @@ class Runtime:
         self._outboxes: dict[str, Outbox] = {}
         self._attached: set[str] = set()
         self.thread = EngineThread(engine, self._on_report, exit_after_crash)
+        self.transfers = BlockTransfers(self.thread, engine.spec, self.submit)
         self._on_change: Callable[[], None] = lambda: None
         self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
 
@@ -79,27 +65,7 @@ class Runtime:
         """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
         self._on_change, self._on_blocks = on_change, on_blocks
         self.thread.start()
-        if self._keeper is not None:
-            self._keeper.start()
-
-    def exchange_blocks(
-        self,
-        exchange: BlockExchange | None,
-        role: WorkerRole,
-        open_channel: OpenChannel,
-        kept: KeptBlocks | None = None,
-    ) -> None:
-        """Lets KV blocks travel to other workers, here from the ones that `open_channel` reaches, and to and from a
-        disk. Without an exchange the worker takes its part in a model's work, but no part in transfers."""
-        self._exchanged = TransferStatus(role)
-        if exchange is None:
-            return
-        self._exchanged = TransferStatus(role, exchange.layout, exchange.block_bytes)
-        source = None if kept is None else KeptSource(kept)
-        self.fetcher = BlockFetcher(self.thread, exchange, self.spec.block_size, open_channel, source)
-        self._keeper = None if kept is None else BlockKeeper(self.thread, exchange, self.spec.block_size, kept)
-        if role is not WorkerRole.DECODE:
-            self.exports = BlockExports(self.thread, exchange, self.spec, self.submit)
+        self.transfers.start()
 
     async def prove(self, timeout: float) -> None:
         """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes
@@ -118,14 +84,7 @@ class Runtime:
         """Number of sequences that would be accepted now: none while some still wait to run."""
         if self.draining or self.stats.waiting_count > 0:
             return 0
-        computed_count = 0 if self.exports is None else len(self.exports)
-        return max(0, self.spec.max_running_count - len(self.sessions) - computed_count)
-
-    @property
-    def exchanged(self) -> TransferStatus:
-        """Part of the worker in the exchange of KV blocks."""
-        rate = 0.0 if self.fetcher is None else self.fetcher.rate.bytes_per_second
-        return replace(self._exchanged, bytes_per_second=rate)
+        return max(0, self.spec.max_running_count - len(self.sessions) - self.transfers.computed_count)
 
     @property
     def waiting_token_count(self) -> int:
@@ -164,7 +123,7 @@ class Runtime:
         if replaced is not None:
             self._stop(replaced)
         self._outbox(assignment.gateway_id)
-        self._begin(assignment, session)
+        self.transfers.begin(session.engine_id, request, assignment.remaining_seconds, assignment.prefill_source)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return None
 
@@ -215,8 +174,7 @@ class Runtime:
     def refuse_new(self) -> None:
         """Refuses requests from now on, and computes no prompts for others: see `drain`."""
         self.draining = True
-        if self.exports is not None:
-            self.exports.computes = False
+        self.transfers.refuse_new()
         self._on_change()
 
     def move_all(self) -> int:
@@ -233,10 +191,7 @@ class Runtime:
             outbox.close()
 
     def stop(self) -> None:
-        if self.fetcher is not None:
-            self.fetcher.stop()
-        if self._keeper is not None:
-            self._keeper.stop()
+        self.transfers.stop()
         self.thread.stop(timeout=2.0)
 
     def _check(self, asked: Assignment) -> None:
@@ -258,21 +213,9 @@ class Runtime:
         if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
-    def _begin(self, assignment: Assignment, session: Session) -> None:
-        """Hands a request to the engine, after the blocks of its prompt if another worker or the disk has them."""
-        request, source = assignment.request, assignment.prefill_source
-        order = PrefillOrder.of(request, assignment.remaining_seconds)
-        is_kept = self._keeper is not None and self._keeper.knows_more(order)
-        may_use_cache = request.sampling.prompt_logprob_count is None
-        if self.fetcher is None or not may_use_cache or not (source or is_kept):
-            self.submit(request)
-        else:
-            self.fetcher.start(session.engine_id, source, order, lambda: self.submit(request))
-
     def _stop(self, session: Session) -> None:
         """Takes a request out of the engine, or keeps it from beginning."""
-        if self.fetcher is not None:
-            self.fetcher.cancel(session.engine_id)
+        self.transfers.cancel(session.engine_id)
         self.thread.cancel(session.engine_id)
 
     def _outbox(self, gateway_id: str) -> Outbox:
@@ -316,16 +259,13 @@ class Runtime:
         for engine_id in report.admitted:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
-        if self.exports is not None:
-            self.exports.on_report(report)
+        self.transfers.on_report(report)
         self._link(report)
         self._deliver(report.deltas, costs)
         if self._load() != before:
             self._on_change()
         self.replaced_block_count += len(report.block_events.removed)
         if report.block_events.stored or report.block_events.removed:
-            if self._keeper is not None:
-                self._keeper.follow(report.block_events)
             self._on_blocks(report.block_events)
 
     def _load(self) -> tuple[int, ...]:

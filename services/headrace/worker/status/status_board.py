@@ -103,7 +103,7 @@ class StatusBoard:
             free_heap_bytes=free_heap,
             rates=self._rates,
             resident=self.resident(),
-            exchanged=runtime.exchanged,
+            exchanged=runtime.transfers.status,
         )
 
     def _process_memory(self) -> tuple[int, int]:

@@ -139,7 +139,7 @@ class Worker:
         deadline = time.monotonic() + SECONDS
         while True:
             stats = await self.runtime.thread.call(self.engine.stats, SECONDS)
-            exports = self.runtime.exports
+            exports = self.runtime.transfers.exports
             if not (stats.used_block_count or stats.running_count or len(self.runtime.sessions) or exports):
                 break
             assert time.monotonic() < deadline
@@ -155,7 +155,7 @@ async def serve(
     if kv_folder is not None and exchange is not None:
         kept = KeptBlocks.open(kv_folder, exchange.layout, exchange.block_bytes, KEPT_BYTES)
         assert kept is not None
-    runtime.exchange_blocks(exchange, role, open_channel, kept)
+    runtime.transfers.open(exchange, role, open_channel, kept)
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)
@@ -169,7 +169,7 @@ async def serve(
 async def until_asked(source: Worker) -> None:
     """Waits until a prompt is computed for another worker."""
     deadline = time.monotonic() + SECONDS
-    while not source.runtime.exports:
+    while not source.runtime.transfers.exports:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
@@ -191,7 +191,7 @@ async def test_tokens_are_equal_and_the_prompt_is_computed_once(pair: tuple[Work
     source, target = pair
     expected, _ = await target.run(salt="alone")
     assert await target.run(salt="apart", source=source.address) == (expected, BLOCK_COUNT * BLOCK_SIZE)
-    assert target.runtime.exchanged.bytes_per_second > 0
+    assert target.runtime.transfers.status.bytes_per_second > 0
     await source.settle()
     await target.settle()
     assert (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count == 9 * BLOCK_SIZE
@@ -202,7 +202,7 @@ async def test_tokens_are_equal_and_the_prompt_is_computed_once(pair: tuple[Work
 async def test_tokens_are_equal_when_the_transfer_is_cut_at_20_random_points(pair: tuple[Worker, Worker]) -> None:
     source, target = pair
     expected, _ = await target.run(salt="alone")
-    size = BLOCK_COUNT * (source.runtime.exchanged.block_bytes + 100)
+    size = BLOCK_COUNT * (source.runtime.transfers.status.block_bytes + 100)
     chance = random.Random(14)
     cut_count, cached_counts = 0, set[int]()
     for number in range(20):
@@ -225,7 +225,7 @@ async def test_a_cut_transfer_that_is_not_resumed_is_computed_here_from_where_it
     monkeypatch.setattr(peer_source, "RESUME_COUNT", 0)
     source, target = pair
     expected, _ = await target.run(salt="alone")
-    async with CuttingProxy(source.address, [4 * source.runtime.exchanged.block_bytes]) as proxy:
+    async with CuttingProxy(source.address, [4 * source.runtime.transfers.status.block_bytes]) as proxy:
         found, cached = await target.run(salt="cut", source=proxy.address)
     assert found == expected
     assert 0 < cached < BLOCK_COUNT * BLOCK_SIZE
@@ -270,7 +270,7 @@ async def test_another_layout_is_refused(folder: Path, stack: AsyncExitStack, pa
         client, request = GrpcWorkerClient(channel), pb.PrefillRequest(token_ids=PROMPT, block_layout="x")
         with pytest.raises(Unsupported, match="mean something else"):
             await anext(client.prefill(request, SECONDS))
-        request.block_layout = source.runtime.exchanged.layout
+        request.block_layout = source.runtime.transfers.status.layout
         request.token_ids.append(10_000)
         with pytest.raises(InvalidRequest, match="token id 10000"):
             await anext(client.prefill(request, SECONDS))

@@ -28,7 +28,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 
 
 def keeper_of(worker: Worker) -> BlockKeeper:
-    keeper = worker.runtime._keeper
+    keeper = worker.runtime.transfers.keeper
     assert keeper is not None
     return keeper
 
