@@ -8,20 +8,18 @@ medians of the rounds' ratios. Texts of the same prompt must be equal. A second 
 many new prompts in turn with the first: the cost of prompts that the disk knows nothing of.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import platform as machine
 import statistics
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import httpx2
 from tests.benchmarks.grown_model import SHAPES, grow
+from tests.benchmarks.grown_page import write_page
 from tests.benchmarks.moved_requests import prompt
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
@@ -120,21 +118,5 @@ def _ratio(figures: Figures, name: str, base: str) -> str:
     return f"{statistics.median(a / b for a, b in zip(figures[name], figures[base], strict=True)):.3f}"
 
 
-def main() -> None:
-    """Measures, prints, and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shape", choices=SHAPES, default="300m")
-    parser.add_argument("--write", type=Path)
-    chosen: Any = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        figures = measure(chosen.rounds, Path(folder), chosen.shape)
-    command = f"python -m tests.benchmarks.kept_blocks --rounds {chosen.rounds} --shape {chosen.shape}"
-    page = as_markdown(figures, command)
-    print(page)
-    if chosen.write:
-        chosen.write.write_text(page)
-
-
 if __name__ == "__main__":
-    main()
+    write_page("kept_blocks", __doc__, measure, as_markdown)

@@ -7,21 +7,19 @@ other it is computed again. Streams with long prompts run, and one of the two wo
 interleaved. Told are the longest pauses of the streams after the drain began, and their ratio. Texts must be equal.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
 import os
 import platform as machine
 import statistics
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import httpx2
 from tests.benchmarks.grown_model import SHAPES, grow
+from tests.benchmarks.grown_page import write_page
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
 from headrace.demo_model import CHECKPOINT
@@ -146,21 +144,5 @@ Requests that moved, in each round: {moved["computed"]} computed, {moved["fetche
 """
 
 
-def main() -> None:
-    """Measures, prints, and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shape", choices=SHAPES, default="300m")
-    parser.add_argument("--write", type=Path)
-    chosen: Any = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        figures = measure(chosen.rounds, Path(folder), chosen.shape)
-    command = f"python -m tests.benchmarks.moved_requests --rounds {chosen.rounds} --shape {chosen.shape}"
-    page = as_markdown(figures, command)
-    print(page)
-    if chosen.write:
-        chosen.write.write_text(page)
-
-
 if __name__ == "__main__":
-    main()
+    write_page("moved_requests", __doc__, measure, as_markdown)
