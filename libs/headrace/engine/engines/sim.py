@@ -36,6 +36,8 @@ class SimConfig:
     """Seconds that any step takes."""
     prefill_seconds_per_token: float = 0.0
     decode_seconds_per_sequence: float = 0.0
+    context_seconds_per_token: float = 0.0
+    """Seconds for each token whose keys and values a step reads."""
     eos_token_id: int = 0
     """Generated only where `output_token_count` says so."""
     output_token_count: int | None = None
@@ -65,10 +67,12 @@ class SimConfig:
             return 0.0
         decode_count = plan.decode_count
         prefill_token_count = plan.token_count - decode_count
+        read_count = sum(chunk.computed_end for chunk in plan.chunks) if self.context_seconds_per_token else 0
         return (
             self.base_seconds
             + prefill_token_count * self.prefill_seconds_per_token
             + decode_count * self.decode_seconds_per_sequence
+            + read_count * self.context_seconds_per_token
         )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.domain.step_times import StepTimes
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
@@ -86,4 +87,17 @@ class FleetReport:
             "peak_bytes_per_second": worker.memory_bandwidth,
             "peak_operations_per_second": worker.arithmetic_rate,
             "hourly_price": worker.hourly_price,
+            "kv_block_tokens": worker.model.block_size,
+            "step_tokens": worker.step_token_limit,
+            "step_times": None if worker.step_times is None else _seconds(worker.step_times),
         }
+
+
+def _seconds(times: StepTimes) -> Json:
+    """Returns the seconds of a step, and those that each unit of its work adds."""
+    return {
+        "base": times.base_seconds,
+        "prompt_token": times.prompt_token_seconds,
+        "sequence": times.sequence_seconds,
+        "context_token": times.context_token_seconds,
+    }

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from headrace.domain.step_times import StepTimes
 from headrace.gateway.fleet.model_facts import ModelFacts
 
 SECONDS_PER_HOUR = 3600.0
@@ -41,6 +42,10 @@ class WorkerFacts:
     """Operations per second at most. 0: not known."""
     hourly_price: float = 0.0
     """Price of an hour. 0: not known."""
+    step_times: StepTimes | None = None
+    """Times of its steps by what they compute. None: not measured yet."""
+    step_token_limit: int = 0
+    """Tokens of a step, at most. 0: not known."""
 
     residence: str = "awake"
     """Place of the model: awake, asleep or on_disk."""

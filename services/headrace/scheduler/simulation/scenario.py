@@ -47,6 +47,8 @@ class Scenario:
     """Seconds that each token of a prompt adds to a step."""
     decode_seconds_per_sequence: float
     """Seconds that each decoding sequence adds to a step."""
+    context_seconds_per_token: float = 0.0
+    """Seconds that each token of the KV cache that is read adds to a step."""
     max_running_count: int = 64
     """Sequences that a worker runs at once, at most."""
     max_step_token_count: int = 512
@@ -109,4 +111,5 @@ class Scenario:
             base_seconds=self.base_seconds,
             prefill_seconds_per_token=self.prefill_seconds_per_token,
             decode_seconds_per_sequence=self.decode_seconds_per_sequence,
+            context_seconds_per_token=self.context_seconds_per_token,
         )

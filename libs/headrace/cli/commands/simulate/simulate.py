@@ -14,10 +14,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from headrace.cli.commands.simulate.figures_table import figures_table
+from headrace.cli.commands.simulate.measured_worker import measured_worker
 from headrace.cli.commands.simulate.traffic_flags import TrafficFlags
 from headrace.cli.commands.simulate.worker_flags import WorkerFlags
 from headrace.cli.output import console, error_console, fail, print_json
+from headrace.cli.target import AuthorityFlag, KeyFlag, platform_url
 from headrace.errors import ConfigError, InternalError, InvalidRequest
+from headrace.supervisor.state import DEFAULT_FOLDER
 
 _WHOLE_TRACE, _USUAL_WORKERS = TrafficFlags(), WorkerFlags()
 WRONG_INPUT = 2
@@ -30,6 +33,12 @@ def simulate(
     traffic: TrafficFlags = _WHOLE_TRACE,
     worker: WorkerFlags = _USUAL_WORKERS,
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ("default",),
+    measured: Annotated[bool, Parameter(negative="")] = False,
+    model: str | None = None,
+    key: KeyFlag = "",
+    url: str = "",
+    ca: AuthorityFlag = None,
+    state_dir: Path = DEFAULT_FOLDER,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Plays a trace of traffic against the scheduler in virtual time, and prints what clients would have seen.
@@ -49,11 +58,23 @@ def simulate(
     policy
         Settings of the scheduler, such as max_window_seconds=0,max_batch_size=16, or default. Repeat it to compare
         several.
+    measured
+        Takes number, speed and size of the workers from the running platform, as they measured them. Flags win over
+        it.
+    model
+        The model whose workers are meant, with --measured. By default the first that can chat.
+    key
+        API key, where the platform asks for one. Better given as HEADRACE_API_KEY.
+    url
+        Address of a gateway, instead of that of the state folder.
+    state_dir
+        The state folder that the platform was started with.
     json
         Print one JSON object.
     """
     try:
-        scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings()}
+        known = measured_worker(platform_url(url, state_dir, ca), key, model) if measured else {}
+        scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings(known)}
         with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
             found = list(pool.map(partial(_simulated, scenario), dict.fromkeys(policy)))
     except (ConfigError, InvalidRequest) as error:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from headrace.launch.worker_bounds import WorkerBounds
 
 RATES = ("base_seconds", "prefill_seconds_per_token", "decode_seconds_per_sequence")
 """Keys of a file of rates, in seconds."""
+CONTEXT_RATE = "context_seconds_per_token"
+"""Key that such a file may have too."""
+USUAL = {"worker_count": 1, "max_running_count": 64, "max_step_token_count": 512, "kv_token_count": 262_144}
+"""Sizes where neither flags nor a platform name others."""
 
 
 @Parameter(name="*")
@@ -20,61 +25,63 @@ RATES = ("base_seconds", "prefill_seconds_per_token", "decode_seconds_per_sequen
 class WorkerFlags:
     """Workers to simulate. All are alike."""
 
-    workers: int = 1
-    """Number of workers, or with --autoscale of those at the start."""
+    workers: int | None = None
+    """Number of workers, or with --autoscale of those at the start. Without --measured, 1 by default."""
     autoscale: str = ""
     """Fewest and most workers, MIN:MAX, of which there are as many as the scheduler wants."""
     start_seconds: float = 30.0
     """Seconds in which a further worker is ready, with --autoscale."""
     rates: Path | None = None
-    """JSON file with a worker's step times: base_seconds, prefill_seconds_per_token and decode_seconds_per_sequence,
-    as measured or assumed. The flags below win over it."""
+    """JSON file with a worker's step times: base_seconds, prefill_seconds_per_token, decode_seconds_per_sequence and,
+    if that is known, context_seconds_per_token, as measured or assumed. The flags below win over it."""
     step_ms: float | None = None
     """Milliseconds that any step takes, however little it computes."""
     prefill_tokens_per_second: float | None = None
     """Tokens of prompts that a worker reads per second, beside what any step takes."""
     decode_ms: float | None = None
     """Milliseconds that each sequence which gets a token adds to a step."""
-    max_running: int = 64
-    """Sequences that a worker runs at once, at most."""
-    max_step_tokens: int = 512
-    """Tokens of a step, at most: prompts are read in parts of this size."""
-    kv_tokens: int = 262_144
-    """Tokens that the KV cache of a worker holds."""
+    max_running: int | None = None
+    """Sequences that a worker runs at once, at most. Without --measured, 64 by default."""
+    max_step_tokens: int | None = None
+    """Tokens of a step, at most: prompts are read in parts of this size. Without --measured, 512 by default."""
+    kv_tokens: int | None = None
+    """Tokens that the KV cache of a worker holds. Without --measured, 262144 by default."""
     context: int = 131_072
     """Tokens of prompt and output together, at most."""
 
-    def settings(self) -> dict[str, Any]:
-        """Returns the settings of a Scenario that follow. Raises InvalidRequest for flags that cannot be."""
-        counts = (self.workers, self.max_running, self.kv_tokens, self.context)
-        if min(counts) < 1 or self.max_step_tokens < 16:
-            raise InvalidRequest(
-                "--workers, --max-running, --kv-tokens and --context must be at least 1, --max-step-tokens at least 16"
-            )
-        return {
-            **self._counts(),
+    def settings(self, measured: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the settings of a Scenario that follow from flags and, where there are none, from what was
+        `measured`. Raises InvalidRequest for flags that cannot be."""
+        given = {
+            "worker_count": self.workers,
             "max_running_count": self.max_running,
             "max_step_token_count": self.max_step_tokens,
             "max_model_length": self.context,
             "kv_token_count": self.kv_tokens,
-            **self._step_times(),
         }
+        counts = {**USUAL, **measured} | {name: count for name, count in given.items() if count is not None}
+        if min(counts[name] for name in given) < 1 or counts["max_step_token_count"] < 16:
+            raise InvalidRequest(
+                "--workers, --max-running, --kv-tokens and --context must be at least 1, --max-step-tokens at least 16"
+            )
+        return counts | self._bounds(counts["worker_count"]) | self._step_times(measured)
 
-    def _counts(self) -> dict[str, float]:
+    def _bounds(self, worker_count: int) -> dict[str, float]:
         if not self.autoscale:
-            return {"worker_count": self.workers}
+            return {}
         bounds = WorkerBounds.parse(self.autoscale)
         if not (math.isfinite(self.start_seconds) and self.start_seconds >= 0):
             raise InvalidRequest("--start-seconds must be a number of seconds from 0 on")
         return {
-            "worker_count": bounds.clamp(self.workers),
+            "worker_count": bounds.clamp(worker_count),
             "least_worker_count": bounds.least,
             "most_worker_count": bounds.most,
             "start_seconds": self.start_seconds,
         }
 
-    def _step_times(self) -> dict[str, float]:
-        times = _read_rates(self.rates) if self.rates is not None else {}
+    def _step_times(self, measured: Mapping[str, Any]) -> dict[str, float]:
+        times = {name: float(measured[name]) for name in (*RATES, CONTEXT_RATE) if name in measured}
+        times |= _read_rates(self.rates) if self.rates is not None else {}
         if self.prefill_tokens_per_second is not None:
             if not self.prefill_tokens_per_second > 0:
                 raise InvalidRequest("--prefill-tokens-per-second must be above 0")
@@ -85,9 +92,9 @@ class WorkerFlags:
         if missing := [name for name in RATES if name not in times]:
             raise InvalidRequest(
                 f"the speed of a worker is not known ({', '.join(missing)}): give --rates FILE, or --step-ms, "
-                "--prefill-tokens-per-second and --decode-ms"
+                "--prefill-tokens-per-second and --decode-ms, or --measured for those of the running platform"
             )
-        if wrong := [name for name in RATES if not (math.isfinite(times[name]) and times[name] >= 0)]:
+        if wrong := [name for name in times if not (math.isfinite(times[name]) and times[name] >= 0)]:
             raise InvalidRequest(f"{wrong[0]} is {times[wrong[0]]}; it must be a number of seconds from 0 on")
         return times
 
@@ -95,7 +102,7 @@ class WorkerFlags:
 def _read_rates(path: Path) -> dict[str, float]:
     try:
         found = json.loads(path.expanduser().read_text(encoding="utf-8"))
-        return {name: float(found[name]) for name in RATES if name in found}
+        return {name: float(found[name]) for name in (*RATES, CONTEXT_RATE) if name in found}
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, TypeError) as error:
