@@ -94,7 +94,7 @@ class FleetReport:
 
 
 def _seconds(times: StepTimes) -> Json:
-    """Returns the seconds of a step, and those that each unit of its work adds."""
+    """Returns the seconds of a step, and what each unit of its work adds."""
     return {
         "base": times.base_seconds,
         "prompt_token": times.prompt_token_seconds,
