@@ -173,6 +173,11 @@ class PlatformFlags:
     keep_alive: str = ""
     """Time without a request after which a model gives up its memory, such as 10m; the next request brings it back.
     Default: that of the setting worker.keep_alive_seconds, or models stay."""
+    kv_folder: Path | None = None
+    """Folder on a local disk for KV blocks that memory has no more room for, and that outlive their worker: prompts
+    that begin like earlier ones are read from there instead of computed. Default: none are kept."""
+    kv_folder_size: str = ""
+    """Room that each worker takes there, such as 8G. Default: 4G."""
     strict: bool | None = None
     """Refuse unknown request fields."""
     start_silence_seconds: float = 60.0
@@ -234,11 +239,23 @@ class PlatformFlags:
         """Returns the setting of workers. Raises InvalidRequest for a text that is no time."""
         return {"keep_alive_seconds": parse_duration(self.keep_alive, "keep-alive")} if self.keep_alive else {}
 
+    def _kept_blocks(self) -> dict[str, object]:
+        """Returns the settings of workers. Raises ConfigError for a size without a folder, and for a text that is no
+        size."""
+        if self.kv_folder is None:
+            if self.kv_folder_size:
+                raise ConfigError(
+                    "--kv-folder-size is the room in a folder: name it with --kv-folder", param="kv_folder"
+                )
+            return {}
+        room = {"kv_folder_bytes": parse_size(self.kv_folder_size, "kv-folder-size")} if self.kv_folder_size else {}
+        return {"kv_folder": str(self.kv_folder.expanduser().absolute()), **room}
+
     def _platform(self, models: Sequence[str], keys: KeyChoice) -> PlatformSpec:
         sources = resolve(models, self.parts.draft, self.parts.lora, self.parts.chat_template)
         names = [source.name for source in sources]
         shared = self.shared.options(names)
-        shared["residency_options"] |= self._keep_alive()
+        shared["residency_options"] |= self._keep_alive() | self._kept_blocks()
         return PlatformSpec(
             sources,
             **shared,
