@@ -196,7 +196,7 @@ def test_blocks_of_gguf_fit_a_multiprocessor(capability: int, name: str, bits: i
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_products_in_fp32_fit_a_multiprocessor(capability: int) -> None:
-    """Nobody serves in fp32 on a GPU, but what is launched has to start."""
+    """Serving in fp32 is rare on a GPU, but what is launched has to start."""
     for bits in (4, 8):
         made = compile_tile(capability, "fp32", choice_for(capability).narrow, bits, 2, has_padding=True)
         assert made.blocks_per_multiprocessor >= 1
@@ -276,7 +276,7 @@ def test_prefills_use_tensor_cores_and_copy_ahead(capability: int, kind: str, he
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_attention_in_fp32_fits_a_multiprocessor(capability: int) -> None:
-    """Nobody serves in fp32 on a GPU, but what is launched has to start."""
+    """Serving in fp32 is rare on a GPU, but what is launched has to start."""
     for head_size in (64, 128, 256):
         for compile_attention in (compile_decode, compile_prefill):
             assert compile_attention(capability, "fp32", head_size, "fp32").blocks_per_multiprocessor >= 1

@@ -18,7 +18,7 @@ MAX_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
 
 @dataclass(frozen=True, slots=True)
 class RandomPages:
-    """Keys and values of texts whose blocks lie in no order, among those of nobody, which are no numbers."""
+    """Keys and values of texts whose blocks lie in no order, among free blocks, which hold NaN."""
 
     pages: KvPages
     tables: Tensor
