@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headrace.domain.step_times import StepTimes
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.kv.prompt import Prompt
@@ -19,8 +18,8 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
+from headrace.service_clients.step_times import step_times_of
 from headrace.v1 import scheduler_pb2 as pb
-from headrace.v1 import worker_pb2
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus
 
@@ -122,7 +121,7 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         computed_token_count=status.computed_token_count,
         prefill_rate=status.prefill_rate,
         step_seconds=status.step_seconds,
-        step_times=to_step_times(status.step_times) if status.HasField("step_times") else None,
+        step_times=step_times_of(status),
         step_token_limit=status.step_token_limit,
         hourly_price=status.hourly_price,
         wait_seconds=status.predicted_wait_seconds,
@@ -140,13 +139,6 @@ def to_settled(used: pb.Settlement) -> Settled:
     known = used.HasField("first_token_duration")
     first_token_seconds = used.first_token_duration.ToNanoseconds() / 1e9 if known else None
     return Settled(used.model, used.request_id, used.output_token_count, first_token_seconds)
-
-
-def to_step_times(times: worker_pb2.StepTimes) -> StepTimes:
-    """Converts the times of a worker's steps."""
-    return StepTimes(
-        times.base_seconds, times.prompt_token_seconds, times.sequence_seconds, times.context_token_seconds
-    )
 
 
 def to_error(rejection: Reject) -> HeadraceError:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from headrace.domain.step_times import StepTimes
 from headrace.gateway.fleet.commands import Cancellation, Command
 from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.service_clients.step_times import step_times_of
 from headrace.v1 import generation_pb2
 from headrace.v1 import worker_pb2 as pb
 
@@ -47,7 +47,7 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         memory_bandwidth=status.memory_bandwidth,
         arithmetic_rate=status.arithmetic_rate,
         hourly_price=status.hourly_price,
-        step_times=to_step_times(status.step_times) if status.HasField("step_times") else None,
+        step_times=step_times_of(status),
         step_token_limit=status.step_token_limit,
         residence=_RESIDENCES.get(status.residence, "awake"),
         predicted_wait_seconds=status.predicted_wait_seconds,
@@ -57,13 +57,6 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         drop_count=status.drop_count,
         memory_shortage_count=status.memory_shortage_count,
         free_heap_byte_count=status.free_heap_byte_count,
-    )
-
-
-def to_step_times(times: pb.StepTimes) -> StepTimes:
-    """The times of a worker's steps."""
-    return StepTimes(
-        times.base_seconds, times.prompt_token_seconds, times.sequence_seconds, times.context_token_seconds
     )
 
 

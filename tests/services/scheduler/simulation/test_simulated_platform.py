@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.benchmarks.predicted_first_tokens import play
 
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.engines.sim import SimConfig, SimEngine
@@ -20,6 +21,7 @@ from headrace.scheduler.simulation.simulated_platform import (
     TICK_SECONDS,
     SimulatedPlatform,
 )
+from headrace.scheduler.simulation.traffic import Arrival, Traffic
 from headrace.scheduler.simulation.worker import SimulatedWorker
 
 
@@ -65,44 +67,23 @@ def test_a_saturated_worker_makes_as_many_tokens_as_its_step_model_says() -> Non
     assert platform.workers["w"].busy_seconds == pytest.approx(seconds, rel=0.01)
 
 
-MIXED = {
-    "fast": (0.008, 2.5e-5, 6e-5, 4096),
-    "usual": (0.012, 5e-5, 1e-4, 2048),
-    "small": (0.03, 2e-4, 3e-4, 1024),
-    "slow": (0.06, 1e-3, 2e-3, 512),
-}
-"""Four kinds of workers: seconds of a step, of a prompt's token, of a sequence, and tokens of a step."""
-
-
-def mixed_pool(measures_pace: bool) -> SimulatedPlatform:
-    """Ten minutes of random traffic, in bursts, for one worker of each kind. Each serves its first requests before that
-    time alone."""
-    platform, chance = SimulatedPlatform(measures_pace=measures_pace), random.Random(11)
-    for name, (base, prompt, sequence, limit) in MIXED.items():
-        config = SimConfig(
-            max_model_length=65_536,
-            block_count=16_384,
-            max_step_token_count=limit,
-            base_seconds=base,
-            prefill_seconds_per_token=prompt,
-            decode_seconds_per_sequence=sequence,
-            prefix_cache=False,
-        )
-        platform.add_worker(name, config)
-    time = 0.0
-    for number in range(2400):
+def bursts(count: int) -> Traffic:
+    """Random requests, ten of which come quickly after each other, and ten slowly."""
+    chance, time, arrivals = random.Random(11), 0.0, []
+    for number in range(count):
         time += chance.expovariate(30.0 if number % 20 < 10 else 5.0)
-        tokens = min(12_000, int(chance.lognormvariate(6.5, 1.0)) + 1)
-        platform.submit(time, ticket(number, time, tokens, 1 + int(chance.expovariate(1 / 180))))
-    platform.run_to_end()
-    return platform
+        prompt = min(12_000, int(chance.lognormvariate(6.5, 1.0)) + 1)
+        arrivals.append(Arrival(time, prompt, 1 + int(chance.expovariate(1 / 180))))
+    return Traffic.of(arrivals)
 
 
 @pytest.mark.slow
 def test_first_tokens_are_predicted_on_a_mixed_pool() -> None:
     """Much better than by workers that tell what a usual step takes, and not what it takes by its work."""
+    traffic = bursts(2400)
     fitted, usual = (
-        [first_token.error for first_token in mixed_pool(measures_pace).first_tokens] for measures_pace in (True, False)
+        [first_token.error for first_token in play(traffic, 1.0, measures_pace=measures_pace).first_tokens]
+        for measures_pace in (True, False)
     )
     assert len(fitted) == len(usual) == 2400
     assert sum(fitted) / 2400 < 0.1
