@@ -97,7 +97,7 @@ class Deployment:
         *inner, head = self.footprint.shape.products
         layer_count = self.footprint.shape.config.layer_count
         launches = [product_launch(self.footprint, product, row_count) for product in inner]
-        launches += [attention(layer) for layer in range(layer_count)]
+        launches += [attention(layer) for layer in self.footprint.shape.config.kv_layers]
         launches.append(product_launch(self.footprint, head, logit_count))
         return self._total(launches) + layer_count * (self.device.assumed.layer_seconds + self._exchange(row_count))
 

@@ -294,4 +294,21 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "apertus_biased": {"model_type": "apertus", "attention_bias": True, "dtype": "float32"},
 }
 """Families whose blocks torch computes."""
-LATER_FAMILIES = FUSED | COMPOSED
+STATES: dict[str, dict[str, Any]] = {
+    "lfm2": {
+        "model_type": "lfm2",
+        "num_hidden_layers": 4,
+        "layer_types": ["conv", "full_attention", "conv", "conv"],
+        "block_multiple_of": 16,
+    },
+    "lfm2_biased": {
+        "model_type": "lfm2",
+        "full_attn_idxs": [2],
+        "conv_bias": True,
+        "conv_L_cache": 4,
+        "block_auto_adjust_ff_dim": False,
+        "tie_word_embeddings": False,
+    },
+}
+"""Families with layers that keep a state."""
+LATER_FAMILIES = FUSED | COMPOSED | STATES

@@ -48,6 +48,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         device=model.device,
         precision=model.precision,
         parameter_count=model.parameter_count + head.parameter_count,
+        snapshot_count=None if model.state_slots is None else model.state_slots.snapshot_count,
         embedding_size=head.size(model_config.hidden_size),
         memory=memory,
         cost=decoder_cost(model_config, model.parameter_count, memory, kv_token_count),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
+from headrace.engine.checkpoints.facts.state_config import StateConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class BlockFacts:
     """Whether all query heads, and all key heads, are normalized as one vector each."""
     latent: LatentConfig | None = None
     """Latent attention. None: keys and values are heads of their own."""
+    states: StateConfig | None = None
+    """Layers that keep a state. None: all keep keys and values, and nothing else."""
 
     @property
     def misfit(self) -> str:
@@ -36,6 +39,7 @@ class BlockFacts:
             "its feed-forward block has no gates": not self.is_gated,
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
             "its keys and values are products of a latent vector": self.latent is not None,
+            "some of its layers keep a state": self.states is not None,
         }
         return next(
             (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds), ""

@@ -83,6 +83,12 @@ class DecoderConfig:
         return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()
 
     @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """Layers that keep keys and values, in order."""
+        states = self.blocks.states
+        return tuple(range(self.layer_count)) if states is None else states.attention_layers
+
+    @property
     def widest_window(self) -> int | None:
         """Maximum number of tokens that a query sees in any layer, itself included. None: some layer has no limit."""
         windows = [window for window in self.windows if window is not None]

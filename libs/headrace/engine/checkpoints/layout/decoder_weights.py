@@ -170,6 +170,11 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         biases = [self._read(f"{name}.bias", size) for name, size in out_sizes.items()]
         return Projection(weight, self._tensors.join(biases))
 
+    def numbers(self, name: str, *shape: int) -> ArrayT:
+        """Reads numbers that are no matrix of a product, in fp32."""
+        self.parameter_count += math.prod(shape)
+        return self._tensors.precise(name, shape)
+
     def _matrix(self, name: str, out_size: int, in_size: int) -> WeightT:
         """Reads a matrix in whatever form the checkpoint stores it."""
         self.parameter_count += out_size * in_size

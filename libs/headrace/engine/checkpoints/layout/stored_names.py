@@ -70,7 +70,8 @@ class StoredNames:
         """Renames a module, or the module of a tensor."""
         layer, _, part = name.partition(".")[2].partition(".")
         if not name.startswith("layers."):
-            return name
+            module, dot, kind = name.partition(".")
+            return self.modules.get(module, module) + dot + kind
         if part in self.modules:
             return f"layers.{layer}.{self.modules[part]}"
         found = _MODULE.fullmatch(name)

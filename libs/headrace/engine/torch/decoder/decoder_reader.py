@@ -11,6 +11,7 @@ from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.decoder_layer import (
     DecoderLayer,
     ParallelLayer,
@@ -19,6 +20,7 @@ from headrace.engine.torch.decoder.decoder_layer import (
     SandwichNormLayer,
 )
 from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.decoder.states.state_reader import StateReader
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import SparseMixer
@@ -114,11 +116,15 @@ class DecoderReader:
             post_mlp_norm=self.norm(f"{prefix}.post_feedforward_layernorm"),
         )
 
-    def _attention(self, index: int) -> SelfAttention:
+    def _attention(self, index: int) -> TokenMixer:
+        states = self._config.blocks.states
+        if states is not None and index in states.layers:
+            return StateReader(self._config, states, self._weights, self._operators).read(index)
+        place = self._config.kv_layers.index(index)
         if (latent := self._config.blocks.latent) is not None:
-            return SelfAttention(index, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+            return SelfAttention(place, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
-        return SelfAttention(index, self._whole_norms(index, self._linear(qkv)), self._linear(output))
+        return SelfAttention(place, self._whole_norms(index, self._linear(qkv)), self._linear(output))
 
     def _whole_norms(self, index: int, qkv: Linear) -> Linear:
         """Adds the norms of whole queries and keys to their projection, where the model has them."""

@@ -1,0 +1,24 @@
+"""Kinds of layers in families where some keep a state."""
+
+from collections.abc import Sequence
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.state_config import MixerFacts, StateConfig
+from headrace.errors.tree import InvalidCheckpoint
+
+
+def layers_of(kinds: Sequence[str], config: DecoderConfig) -> list[str]:
+    """Returns the kind of each layer. Raises InvalidCheckpoint unless there is one for each."""
+    if len(kinds) != config.layer_count:
+        raise InvalidCheckpoint(f"config.json: {len(kinds)} kinds of layers are listed for {config.layer_count} layers")
+    return list(kinds)
+
+
+def state_config(mixer: MixerFacts, kinds: Sequence[str], stateful: str, attending: str) -> StateConfig | None:
+    """Returns the layers of each kind; None where no layer keeps a state. Raises InvalidCheckpoint for other kinds."""
+    if others := sorted(set(kinds) - {stateful, attending}):
+        raise InvalidCheckpoint(f"config.json: layers of kind {others[0]!r}: only {stateful!r} and {attending!r} exist")
+    layers, attention_layers = (
+        tuple(index for index, kind in enumerate(kinds) if kind == wanted) for wanted in (stateful, attending)
+    )
+    return StateConfig(layers, attention_layers, mixer) if layers else None
