@@ -18,6 +18,14 @@ VISION = {
     "image_size": 28,
     "patch_size": 14,
 }
+QWEN_VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "depth": 1,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "num_position_embeddings": 16,
+}
 TEXT = {
     "vocab_size": 199,
     "hidden_size": 64,
@@ -294,6 +302,14 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "apertus_biased": {"model_type": "apertus", "attention_bias": True, "dtype": "float32"},
 }
 """Families whose blocks torch computes."""
+DELTA = {
+    "num_hidden_layers": 4,
+    "head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+}
 STATES: dict[str, dict[str, Any]] = {
     "lfm2": {
         "model_type": "lfm2",
@@ -308,6 +324,48 @@ STATES: dict[str, dict[str, Any]] = {
         "conv_L_cache": 4,
         "block_auto_adjust_ff_dim": False,
         "tie_word_embeddings": False,
+    },
+    "lfm2_moe": {
+        **EXPERTS,
+        "model_type": "lfm2_moe",
+        "layer_types": ["conv", "full_attention", "conv"],
+        "num_dense_layers": 1,
+    },
+    "qwen3_next": {**DELTA, **EXPERTS, "model_type": "qwen3_next", "shared_expert_intermediate_size": 48},
+    "qwen3_next_dense": {
+        **DELTA,
+        "model_type": "qwen3_next",
+        "num_experts": 0,
+        "linear_conv_kernel_dim": 3,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    },
+    "qwen3_5": {**DELTA, "model_type": "qwen3_5_text"},
+    "qwen3_5_moe": {
+        "initializer_range": 0.1,
+        **DELTA,
+        **EXPERTS,
+        "model_type": "qwen3_5_moe_text",
+        "shared_expert_intermediate_size": 48,
+    },
+    "qwen3_5_multimodal": {
+        "model_type": "qwen3_5",
+        "num_hidden_layers": 4,
+        "text_config": {**TEXT, **DELTA, "model_type": "qwen3_5_text"},
+        "vision_config": {**QWEN_VISION, "model_type": "qwen3_5_vision"},
+    },
+    "qwen3_5_moe_multimodal": {
+        "model_type": "qwen3_5_moe",
+        "num_hidden_layers": 4,
+        "text_config": {
+            **TEXT,
+            **DELTA,
+            **EXPERTS,
+            "initializer_range": 0.07,
+            "model_type": "qwen3_5_moe_text",
+            "shared_expert_intermediate_size": 48,
+        },
+        "vision_config": {**QWEN_VISION, "model_type": "qwen3_5_moe_vision"},
     },
 }
 """Families with layers that keep a state."""

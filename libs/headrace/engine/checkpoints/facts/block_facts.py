@@ -29,6 +29,9 @@ class BlockFacts:
     states: StateConfig | None = None
     """Layers that keep a state. None: all keep keys and values, and nothing else."""
 
+    gates_attention: bool = False
+    """Whether the outputs of attention heads have gates, which queries' projection makes too (Qiu et al., 2025)."""
+
     @property
     def misfit(self) -> str:
         """Names what the fused kernels of the CPU do not compute, or nothing."""
@@ -39,6 +42,7 @@ class BlockFacts:
             "its feed-forward block has no gates": not self.is_gated,
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
             "its keys and values are products of a latent vector": self.latent is not None,
+            "its attention has gates": self.gates_attention,
             "some of its layers keep a state": self.states is not None,
         }
         return next(

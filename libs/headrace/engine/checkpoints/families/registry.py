@@ -50,6 +50,14 @@ from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
 from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
 from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
 from headrace.engine.checkpoints.families.states.lfm2 import LFM2
+from headrace.engine.checkpoints.families.states.lfm2_moe import LFM2_MOE
+from headrace.engine.checkpoints.families.states.qwen3_next import (
+    QWEN3_5,
+    QWEN3_5_MOE,
+    QWEN3_5_MOE_MULTIMODAL,
+    QWEN3_5_MULTIMODAL,
+    QWEN3_NEXT,
+)
 from headrace.errors.tree import Unsupported
 
 _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
@@ -80,7 +88,15 @@ _EXPERTS = (
     GPT_OSS,
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
-_STATES = (LFM2,)
+_STATES = (
+    LFM2,
+    LFM2_MOE,
+    QWEN3_NEXT,
+    QWEN3_5,
+    QWEN3_5_MOE,
+    QWEN3_5_MULTIMODAL,
+    QWEN3_5_MOE_MULTIMODAL,
+)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_STATES)}
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)

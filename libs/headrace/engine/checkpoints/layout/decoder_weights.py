@@ -7,10 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
 from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
+from headrace.engine.checkpoints.layout.gated_rows import gated_rows
 from headrace.engine.checkpoints.layout.latent_rows import key_rows, query_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
@@ -85,6 +89,19 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         if not config.pairs_neighbors:
             return stored
         rows = halved_rows(config)
+        bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
+        return Projection(self._tensors.reordered(stored.weight, rows), bias)
+
+    def gated_qkv(self, index: int) -> Projection[ArrayT, WeightT]:
+        """Reads query, key and value projections of attention with gates, and behind them the gates of all heads.
+        Checkpoints have the gate of each head after its query."""
+        config, prefix = self._config, f"model.layers.{index}.self_attn"
+        query_size, kv_size = config.head_count * config.head_size, config.kv_head_count * config.head_size
+        sizes = {"q_proj": 2 * query_size, "k_proj": kv_size, "v_proj": kv_size}
+        stored = self.projection(
+            {f"{prefix}.{name}": size for name, size in sizes.items()}, config.hidden_size, has_bias=config.qkv_bias
+        )
+        rows = gated_rows(config)
         bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
         return Projection(self._tensors.reordered(stored.weight, rows), bias)
 
@@ -169,6 +186,12 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
             return Projection(weight)
         biases = [self._read(f"{name}.bias", size) for name, size in out_sizes.items()]
         return Projection(weight, self._tensors.join(biases))
+
+    def reordered(
+        self, projection: Projection[ArrayT, WeightT], rows: NDArray[np.int64]
+    ) -> Projection[ArrayT, WeightT]:
+        """Takes the given rows of a projection without a bias, in this order."""
+        return Projection(self._tensors.reordered(projection.weight, rows))
 
     def numbers(self, name: str, *shape: int) -> ArrayT:
         """Reads numbers that are no matrix of a product, in fp32."""

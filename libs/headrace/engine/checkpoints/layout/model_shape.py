@@ -127,7 +127,7 @@ def _mixer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
         return
     for name, size in query_key_norms(config).items():
         weights.norm(f"model.layers.{index}.self_attn.{name}", size)
-    yield Product(weights.qkv(index).weight)
+    yield Product((weights.gated_qkv if config.blocks.gates_attention else weights.qkv)(index).weight)
     yield Product(weights.attention_output(index).weight)
 
 

@@ -31,12 +31,16 @@ class ModuleNaming:
     """Prefixes to look for, in this order."""
     stacked: StackedExperts | None = None
     """Layout of experts that are stacked."""
+    first_sparse_layer: int = 0
+    """Layer whose tensors tell whether they are, where both occur."""
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
         prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
         stacked = None if config.experts is None else config.experts.stacked
-        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked)
+        dense = frozenset() if config.experts is None else config.experts.dense_layers
+        first = next((index for index in range(config.layer_count) if index not in dense), 0)
+        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked, first)
 
 
 USUAL_NAMING = ModuleNaming()
@@ -54,6 +58,14 @@ class StoredNames:
         """Finds the prefix that the tensors `names` have: the first one, if none has an embedding."""
         found = (prefix for prefix in naming.prefixes if f"{prefix}embed_tokens.weight" in names)
         return cls(next(found, naming.prefixes[0]), dict(naming.modules))
+
+    def stacked(self, naming: ModuleNaming, names: TensorNames) -> StackedExperts | None:
+        """Returns the layout of stacked experts among the tensors `names`. None: each expert's are apart."""
+        layout = naming.stacked
+        if layout is None or not layout.may_be_apart:
+            return layout
+        first = f"{self.prefix}layers.{naming.first_sparse_layer}.mlp.{layout.gate_up}"
+        return layout if first in names else None
 
     @property
     def are_usual(self) -> bool:

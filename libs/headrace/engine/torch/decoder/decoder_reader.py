@@ -19,6 +19,7 @@ from headrace.engine.torch.decoder.decoder_layer import (
     PreNormLayer,
     SandwichNormLayer,
 )
+from headrace.engine.torch.decoder.gated_attention import GatedAttention
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.states.state_reader import StateReader
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
@@ -123,6 +124,10 @@ class DecoderReader:
         place = self._config.kv_layers.index(index)
         if (latent := self._config.blocks.latent) is not None:
             return SelfAttention(place, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+        if self._config.blocks.gates_attention:
+            gated, output = self._weights.gated_qkv(index), self._weights.attention_output(index)
+            size = self._config.head_count * self._config.head_size
+            return GatedAttention(place, self._linear(gated), self._linear(output), size)
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
         return SelfAttention(place, self._whole_norms(index, self._linear(qkv)), self._linear(output))
 

@@ -1,6 +1,5 @@
 """Memory for the states of sequences."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +21,10 @@ class StateLayer:
     """Last inputs of the convolution [slots, taps - 1, channels], the oldest first."""
     memories: Tensor
     """Recurrent states [slots, heads, rows, columns]."""
+
+    def memory(self, slot: int) -> Tensor:
+        """Returns a copy of a recurrent state [heads, rows, columns]: zeros for slot -1."""
+        return torch.zeros_like(self.memories[0]) if slot < 0 else self.memories[slot].clone()
 
 
 class StateArena:
@@ -52,9 +55,7 @@ class StateArena:
 
     def lay_out(self, arrays: StepArrays) -> StateStep:
         """Lays a step out for the sizes of these states."""
-        mixer = self._states.mixer
-        recurs = math.prod(mixer.memory_shape) > 0
-        return StateStep.of(arrays, self.slots.spare, mixer.tail_shape[0] + 1, self._device, recurs=recurs)
+        return StateStep.of(arrays, self.slots.spare, self._states.mixer.tail_shape[0] + 1, self._device)
 
     def release(self) -> None:
         """Frees the memory and discards its content, until `allocate`."""

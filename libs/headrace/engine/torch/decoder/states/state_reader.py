@@ -1,16 +1,23 @@
 """Builds the layers that keep a state from a checkpoint's tensors."""
 
+from functools import partial
+
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import ShortConvolution, StateConfig
+from headrace.engine.checkpoints.facts.state_config import GatedDelta, ShortConvolution, StateConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
-from headrace.engine.checkpoints.layout.state_layers import read_convolution
+from headrace.engine.checkpoints.layout.state_layers import read_convolution, read_delta
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.attention.token_mixer import TokenMixer
+from headrace.engine.torch.decoder.states.delta_net import DeltaNet
+from headrace.engine.torch.decoder.states.exact_functions import exp
 from headrace.engine.torch.decoder.states.gated_convolution import GatedConvolution
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
+
+NORM_EPSILON = 1e-6
+"""Number added to the squared length of queries and keys of the delta rule, by which they are normalized."""
 
 
 class StateReader:
@@ -33,6 +40,8 @@ class StateReader:
         match self._states.mixer:
             case ShortConvolution() as facts:
                 return self._convolution(facts, index)
+            case GatedDelta() as facts:
+                return self._delta(facts, index)
         raise TypeError(f"there is no reader of {type(self._states.mixer).__name__}")
 
     def _convolution(self, facts: ShortConvolution, index: int) -> GatedConvolution:
@@ -40,6 +49,25 @@ class StateReader:
         taps = parts.taps.squeeze(1).T.contiguous()
         number = self._states.layers.index(index)
         return GatedConvolution(number, self._linear(parts.inputs), taps, parts.bias, self._linear(parts.output))
+
+    def _delta(self, facts: GatedDelta, index: int) -> DeltaNet:
+        parts = read_delta(self._weights, facts, index, self._config.hidden_size)
+        operators, size = self._operators, facts.key_size
+        scale = parts.norm.new_full((size,), size**-0.5)
+        return DeltaNet(
+            index=self._states.layers.index(index),
+            facts=facts,
+            inputs=self._linear(parts.inputs),
+            rates=self._linear(parts.rates),
+            taps=parts.taps.squeeze(1).T.contiguous(),
+            rate_bias=parts.rate_bias,
+            decay=exp(parts.log_decay),
+            query_norm=operators.rms_norm(scale * scale, NORM_EPSILON / size),
+            key_norm=operators.rms_norm(scale, NORM_EPSILON / size),
+            norm=operators.rms_norm(parts.norm, self._config.rms_norm_epsilon),
+            activate=partial(operators.activate, activation="silu"),
+            output=self._linear(parts.output),
+        )
 
     def _linear(self, projection: Projection[Tensor, Weight]) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)

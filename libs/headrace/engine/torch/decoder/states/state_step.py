@@ -1,5 +1,6 @@
 """The states of one step: where each span's comes from, where it goes, and which inputs a convolution sees."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +12,18 @@ from headrace.engine.torch.device.device_copy import to_device
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """The n-th tokens of all spans that have so many: a recurrence computes them together."""
+class StateMove:
+    """The state of one span, for a recurrence that takes its tokens in order."""
 
-    rows: Tensor
-    """Indices among the tokens of the step, int64 [spans]."""
-    spans: Tensor
-    """Indices of the spans, int64 [spans]."""
-    captured: Tensor
-    """Indices of the spans whose state is copied behind this token, int64; and the slots that it is copied to."""
-    captured_slots: Tensor
+    first_row: int
+    """Index of the span's first token among the tokens of the step."""
+    token_count: int
+    source: int
+    """Slot of the state that it continues. -1: a text begins."""
+    target: int
+    """Slot that takes the state behind its last token."""
+    captures: dict[int, int]
+    """Slots that take a copy of the state, by the number of tokens before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,11 @@ class StateStep:
     """Rows of the new tail of each span, int64 [spans, taps - 1]."""
     captured_tails: Tensor
     """Rows of the tails that are captured, int64 [captured, taps - 1]."""
-    rounds: tuple[Round, ...]
-    """Tokens of all spans in order. Empty for a model without recurrent states."""
+    moves: tuple[StateMove, ...]
+    """The same for each span."""
 
     @classmethod
-    def of(cls, arrays: StepArrays, spare: int, width: int, device: torch.device, *, recurs: bool) -> "StateStep":
+    def of(cls, arrays: StepArrays, spare: int, width: int, device: torch.device) -> "StateStep":
         """Lays a step out for a convolution of `width` taps. Spans without a state begin a text, and leave theirs in
         the slot `spare`."""
         spans = arrays.spans
@@ -64,9 +67,8 @@ class StateStep:
             places.tails(captures.spans, captures.counts),
         )
         sources, targets, slots, seen, tails, captured_tails = (to_device(part.copy(), device) for part in parts)
-        rounds = tuple(_round(spans, captures, number, device) for number in range(counts.max())) if recurs else ()
         is_new = to_device(moves[:, 0] < 0, device)
-        return cls(sources, is_new, targets, slots, seen, tails, captured_tails, rounds)
+        return cls(sources, is_new, targets, slots, seen, tails, captured_tails, tuple(_moves(spans, moves)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,7 @@ class _Captures:
         return cls(spans, pairs[spans, places, 0], pairs[spans, places, 1])
 
 
-def _round(spans: Integers, captures: _Captures, number: int, device: torch.device) -> Round:
-    present = np.flatnonzero(spans[:, 1] > number)
-    now = np.flatnonzero(captures.counts == number + 1)
-    parts = (spans[present, 0] + number, present, captures.spans[now], captures.slots[now])
-    return Round(*(to_device(part.copy(), device) for part in parts))
+def _moves(spans: Integers, moves: Integers) -> Iterator[StateMove]:
+    for (first_row, token_count, *_), (source, target, *pairs) in zip(spans.tolist(), moves.tolist(), strict=True):
+        captures = {count: slot for count, slot in zip(pairs[::2], pairs[1::2], strict=True) if count}
+        yield StateMove(first_row, token_count, source, target, captures)

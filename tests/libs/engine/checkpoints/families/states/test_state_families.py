@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tests.libs.engine.checkpoints.families.test_families import (
     Oracle,
     check_against_transformers,
     finish_all,
     load,
+    prompt_logits,
 )
 from tests.libs.engine.engine_running import finish, request, tokens
 from tests.libs.engine.later_models import STATES
@@ -22,7 +25,7 @@ from headrace.errors import ConfigError, Unsupported
 
 PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than a block of 16 and a chunk of 64."""
-TOLD_APART = ("lfm2",)
+TOLD_APART = ("lfm2", "qwen3_next")
 """Together, all code that the others share."""
 
 
@@ -200,3 +203,22 @@ def test_blocks_are_not_copied_to_other_engines(tmp_path: Path) -> None:
     """A block alone does not say what follows: another engine computes the prompt instead."""
     make_family(tmp_path, "lfm2")
     assert exchange_of(load(tmp_path)) is None
+
+
+def test_experts_of_a_layer_may_lie_in_one_tensor(tmp_path: Path) -> None:
+    """As the published models of Qwen3.5 have them; transformers saves each expert's apart."""
+    make_family(tmp_path, "qwen3_5_moe_multimodal")
+    apart = prompt_logits(load(tmp_path), PROMPTS[1])
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    for layer in range(4):
+        block = f"model.language_model.layers.{layer}.mlp.experts"
+        taken = {
+            kind: [tensors.pop(f"{block}.{number}.{kind}_proj.weight") for number in range(6)]
+            for kind in ("gate", "up", "down")
+        }
+        pairs = zip(taken["gate"], taken["up"], strict=True)
+        tensors[f"{block}.gate_up_proj"] = torch.stack([torch.cat(pair) for pair in pairs])
+        tensors[f"{block}.down_proj"] = torch.stack(taken["down"])
+    save_file(tensors, file)
+    assert torch.equal(prompt_logits(load(tmp_path), PROMPTS[1]), apart)
