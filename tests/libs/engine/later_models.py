@@ -310,6 +310,7 @@ DELTA = {
     "linear_key_head_dim": 16,
     "linear_value_head_dim": 24,
 }
+SPACES = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 24, "mamba_n_groups": 2, "mamba_d_conv": 4}
 STATES: dict[str, dict[str, Any]] = {
     "lfm2": {
         "model_type": "lfm2",
@@ -323,6 +324,30 @@ STATES: dict[str, dict[str, Any]] = {
         "conv_bias": True,
         "conv_L_cache": 4,
         "block_auto_adjust_ff_dim": False,
+        "tie_word_embeddings": False,
+    },
+    "granite_spaces": {
+        "model_type": "granitemoehybrid",
+        **FACTORS,
+        **SPACES,
+        "num_hidden_layers": 4,
+        "num_local_experts": 0,
+        "shared_intermediate_size": 80,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+    },
+    "granite_spaces_moe": {
+        "model_type": "granitemoehybrid",
+        **FACTORS,
+        **SPACES,
+        "intermediate_size": 40,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+        "shared_intermediate_size": 48,
+        "mamba_n_groups": 1,
+        "mamba_conv_bias": False,
+        "mamba_proj_bias": True,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "position_embedding_type": "rope",
         "tie_word_embeddings": False,
     },
     "lfm2_moe": {

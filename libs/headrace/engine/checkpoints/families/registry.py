@@ -43,12 +43,12 @@ from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
 from headrace.engine.checkpoints.families.fused.glm4 import GLM, GLM4
 from headrace.engine.checkpoints.families.fused.granite import GRANITE
-from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HYBRID
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
 from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
 from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
+from headrace.engine.checkpoints.families.states.granite_hybrid import GRANITE_HYBRID
 from headrace.engine.checkpoints.families.states.lfm2 import LFM2
 from headrace.engine.checkpoints.families.states.lfm2_moe import LFM2_MOE
 from headrace.engine.checkpoints.families.states.qwen3_next import (
@@ -64,7 +64,6 @@ _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3
 _FUSED = (
     SMOLLM3,
     GRANITE,
-    GRANITE_HYBRID,
     GLM,
     GLM4,
     SEED_OSS,
@@ -89,6 +88,7 @@ _EXPERTS = (
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
 _STATES = (
+    GRANITE_HYBRID,
     LFM2,
     LFM2_MOE,
     QWEN3_NEXT,

@@ -5,7 +5,7 @@ from typing import Generic
 
 import numpy as np
 
-from headrace.engine.checkpoints.facts.state_config import GatedDelta, MixerFacts, ShortConvolution
+from headrace.engine.checkpoints.facts.state_config import GatedDelta, MixerFacts, ShortConvolution, StateSpace
 from headrace.engine.checkpoints.layout.decoder_weights import ArrayT, DecoderWeights, Projection, WeightT
 from headrace.engine.checkpoints.layout.gated_rows import split_rows
 
@@ -52,15 +52,47 @@ class DeltaParts(Generic[ArrayT, WeightT]):
         return self.inputs, self.rates, self.output
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceParts(Generic[ArrayT, WeightT]):
+    """Tensors of a state space."""
+
+    inputs: Projection[ArrayT, WeightT]
+    """Gates of the output, inputs, the two products of all groups, and step sizes of all heads."""
+    taps: ArrayT
+    """Weights fp32 [channels, 1, taps], the oldest token first."""
+    bias: ArrayT | None
+    """Numbers fp32 [channels] that the convolution adds."""
+    step_bias: ArrayT
+    """Numbers fp32 [heads] added to step sizes."""
+    log_decay: ArrayT
+    """Logarithm of the factor of step sizes in the decay, fp32 [heads]."""
+    skip: ArrayT
+    """Factors fp32 [heads] of the inputs that outputs have beside the state."""
+    norm: ArrayT
+    """Weights fp32 [inner] of the norm of outputs."""
+    output: Projection[ArrayT, WeightT]
+
+    @property
+    def products(self) -> tuple[Projection[ArrayT, WeightT], ...]:
+        """Products with weights, in order."""
+        return self.inputs, self.output
+
+
+Parts = ConvolutionParts[ArrayT, WeightT] | DeltaParts[ArrayT, WeightT] | SpaceParts[ArrayT, WeightT]
+"""Tensors of what a layer has in the place of attention."""
+
+
 def read_mixer(
     weights: DecoderWeights[ArrayT, WeightT], facts: MixerFacts, index: int, hidden_size: int
-) -> ConvolutionParts[ArrayT, WeightT] | DeltaParts[ArrayT, WeightT]:
+) -> Parts[ArrayT, WeightT]:
     """Reads what a layer has in the place of attention. Raises TypeError for a kind of state without a reader."""
     match facts:
         case ShortConvolution():
             return read_convolution(weights, facts, index, hidden_size)
         case GatedDelta():
             return read_delta(weights, facts, index, hidden_size)
+        case StateSpace():
+            return read_space(weights, facts, index, hidden_size)
     raise TypeError(f"there is no reader of {type(facts).__name__}")
 
 
@@ -113,3 +145,21 @@ def _delta_products(
         weights.reordered(each, np.concatenate(order)) for each, order in zip((inputs, rates), orders, strict=True)
     )
     return inputs, rates
+
+
+def read_space(
+    weights: DecoderWeights[ArrayT, WeightT], facts: StateSpace, index: int, hidden_size: int
+) -> SpaceParts[ArrayT, WeightT]:
+    """Reads the state space of a layer."""
+    prefix, heads = f"model.layers.{index}.{facts.module}", facts.head_count
+    in_size = facts.inner_size + facts.channels + heads
+    return SpaceParts(
+        weights.projection({f"{prefix}.in_proj": in_size}, hidden_size, has_bias=facts.has_bias),
+        weights.numbers(f"{prefix}.conv1d.weight", facts.channels, 1, facts.width),
+        weights.numbers(f"{prefix}.conv1d.bias", facts.channels) if facts.has_convolution_bias else None,
+        weights.numbers(f"{prefix}.dt_bias", heads),
+        weights.numbers(f"{prefix}.A_log", heads),
+        weights.numbers(f"{prefix}.D", heads),
+        weights.numbers(f"{prefix}.norm.weight", facts.inner_size),
+        weights.projection({f"{prefix}.out_proj": hidden_size}, facts.inner_size, has_bias=facts.has_bias),
+    )

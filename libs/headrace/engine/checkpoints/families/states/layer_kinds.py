@@ -1,10 +1,12 @@
 """Kinds of layers in families where some keep a state."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.state_config import MixerFacts, StateConfig
-from headrace.errors.tree import InvalidCheckpoint
+from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 
 def layers_of(kinds: Sequence[str], config: DecoderConfig) -> list[str]:
@@ -22,3 +24,12 @@ def state_config(mixer: MixerFacts, kinds: Sequence[str], stateful: str, attendi
         tuple(index for index, kind in enumerate(kinds) if kind == wanted) for wanted in (stateful, attending)
     )
     return StateConfig(layers, attention_layers, mixer) if layers else None
+
+
+def check_step_limit(raw: Mapping[str, Any]) -> None:
+    """Raises Unsupported if step sizes of a state space are bounded, which no published model needs."""
+    # JSON has no infinity: transformers 5 writes an object in its place.
+    bounds = raw.get("time_step_limit") or (0.0, math.inf)
+    least, greatest = (float(bound["__float__"] if isinstance(bound, dict) else bound) for bound in bounds)
+    if least > 0 or not math.isinf(greatest):
+        raise Unsupported(f"time_step_limit {[least, greatest]} is not supported: only [0, infinity]")

@@ -51,5 +51,5 @@ def _advance(memory: Tensor, inputs: DeltaInputs, row: int) -> Tensor:
     memory.mul_(inputs.kept[row].view(-1, 1, 1))
     recalled = torch.bmm(key, memory)
     correction = (inputs.values[row].unsqueeze(1) - recalled) * inputs.corrections[row].view(-1, 1, 1)
-    memory.add_(key.transpose(1, 2) * correction)
+    memory.addcmul_(key.transpose(1, 2), correction)
     return torch.bmm(query, memory).squeeze(1)

@@ -5,14 +5,15 @@ from functools import partial
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import GatedDelta, ShortConvolution, StateConfig
+from headrace.engine.checkpoints.facts.state_config import GatedDelta, ShortConvolution, StateConfig, StateSpace
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
-from headrace.engine.checkpoints.layout.state_layers import read_convolution, read_delta
+from headrace.engine.checkpoints.layout.state_layers import read_convolution, read_delta, read_space
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.states.delta_net import DeltaNet
 from headrace.engine.torch.decoder.states.exact_functions import exp
 from headrace.engine.torch.decoder.states.gated_convolution import GatedConvolution
+from headrace.engine.torch.decoder.states.space_mixer import SpaceMixer
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
 
@@ -42,6 +43,8 @@ class StateReader:
                 return self._convolution(facts, index)
             case GatedDelta() as facts:
                 return self._delta(facts, index)
+            case StateSpace() as facts:
+                return self._space(facts, index)
         raise TypeError(f"there is no reader of {type(self._states.mixer).__name__}")
 
     def _convolution(self, facts: ShortConvolution, index: int) -> GatedConvolution:
@@ -66,6 +69,24 @@ class StateReader:
             key_norm=operators.rms_norm(scale, NORM_EPSILON / size),
             norm=operators.rms_norm(parts.norm, self._config.rms_norm_epsilon),
             activate=partial(operators.activate, activation="silu"),
+            output=self._linear(parts.output),
+        )
+
+    def _space(self, facts: StateSpace, index: int) -> SpaceMixer:
+        parts = read_space(self._weights, facts, index, self._config.hidden_size)
+        group = facts.inner_size // facts.group_count
+        return SpaceMixer(
+            index=self._states.layers.index(index),
+            facts=facts,
+            inputs=self._linear(parts.inputs),
+            taps=parts.taps.squeeze(1).T.contiguous(),
+            bias=parts.bias,
+            step_bias=parts.step_bias,
+            decay=exp(parts.log_decay),
+            skip=parts.skip,
+            unit_norm=self._operators.rms_norm(parts.norm.new_ones(group), facts.norm_epsilon),
+            norm=parts.norm,
+            activate=partial(self._operators.activate, activation="silu"),
             output=self._linear(parts.output),
         )
 

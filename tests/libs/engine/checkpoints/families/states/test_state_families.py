@@ -25,7 +25,7 @@ from headrace.errors import ConfigError, Unsupported
 
 PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than a block of 16 and a chunk of 64."""
-TOLD_APART = ("lfm2", "qwen3_next")
+TOLD_APART = ("lfm2", "qwen3_next", "granite_spaces")
 """Together, all code that the others share."""
 
 
