@@ -55,6 +55,12 @@ class Footprint:
         return KvShape(len(config.kv_layers), config.kv_head_count, config.head_size, 1, storage).block_bytes
 
     @property
+    def state_bytes(self) -> int:
+        """States of a sequence, fp32, in all layers that keep one."""
+        states = self.shape.config.blocks.states
+        return 0 if states is None else ITEM_BYTES["float32"] * states.number_count
+
+    @property
     def arithmetic_precision(self) -> str:
         """Precision of the products: the kernels of CPUs round inputs to 8 bits beside packed weights, and compute in
         float32 with all others."""

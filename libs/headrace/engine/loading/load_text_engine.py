@@ -21,7 +21,7 @@ from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_speculator import load_speculator
 from headrace.engine.loading.model_costs import decoder_cost
-from headrace.engine.loading.state_limits import fit_to_states
+from headrace.engine.loading.state_limits import fit_to_states, running_count
 from headrace.errors.tree import ConfigError
 
 
@@ -35,7 +35,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
         max_model_length=max_len,
-        max_running_count=config.max_running_count,
+        max_running_count=running_count(config, model.state_slots),
         max_step_token_count=config.max_step_token_count,
         block_size=config.block_size,
         block_count=model.block_count,

@@ -5,6 +5,7 @@ import logging
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.state_slots import StateSlots
 from headrace.errors.tree import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,11 @@ def fit_to_states(config: EngineConfig, model: DecoderConfig) -> EngineConfig:
     if config.speculation == "on":
         _log.info("speculation is off", extra={"reason": "layers of the model keep a state, which only moves forward"})
     return config.model_copy(update={"speculation": "off"})
+
+
+def running_count(config: EngineConfig, slots: StateSlots | None) -> int:
+    """Returns the number of sequences that may run at once: as configured, or as many as there are states for."""
+    return config.max_running_count if slots is None else slots.running_count
 
 
 def _check_draft(config: EngineConfig) -> None:

@@ -72,7 +72,7 @@ def test_batch_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: P
     [
         ({"adapters": {"polite": Path("absent")}}, "adapters"),
         ({"cuda_graphs": "on"}, "cuda_graphs"),
-        ({"max_running_count": 64, "kv_cache_bytes": 64 * 2 * 64 * 4 * 3}, "max_running_count"),
+        ({"kv_cache_bytes": 3 * 2 * 64 * 4 * 3}, "kv_cache_bytes"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_by_name(settings: dict[str, Any], param: str, tmp_path: Path) -> None:
@@ -116,9 +116,10 @@ def test_memory_of_states_is_bounded_and_counted(name: str, tmp_path: Path) -> N
     # One slot more takes the states of trial steps.
     assert engine.spec.memory.state_bytes == (4 + 3 + 1) * states.number_count * 4
     room = 40 * states.number_count * 4
-    bounded = load(tmp_path, max_running_count=8, kv_cache_bytes=room, block_count=0)
-    assert bounded.spec.snapshot_count == 10
+    bounded = load(tmp_path, kv_cache_bytes=room, block_count=0)
+    assert (bounded.spec.max_running_count, bounded.spec.snapshot_count) == (19, 10)
     assert bounded.spec.memory.state_bytes + bounded.spec.memory.kv_bytes <= room
+    assert bounded.spec.cost.state_bytes == 4 * states.number_count
     assert load(tmp_path, prefix_cache=False).spec.snapshot_count == 0
 
 
