@@ -45,7 +45,7 @@ def attention_launch(footprint: Footprint, layer: int, query_count: int, context
     config = footprint.shape.config
     window = config.windows[layer]
     seen = context if window is None else min(context, window)
-    layer_kv_bytes = footprint.kv_bytes_per_token / len(config.kv_layers)
+    layer_kv_bytes = footprint.kv_bytes_per_token / max(1, len(config.kv_layers))
     mean_seen = min(seen, context - (query_count - 1) / 2)
     query_bytes = 2 * config.head_count * config.head_size * footprint.item_bytes
     return Launch(

@@ -72,7 +72,7 @@ def test_a_gpu_holds_codes_as_they_are_and_computes_in_16_bits() -> None:
     assert footprint.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2
 
 
-@pytest.mark.parametrize("family", ["lfm2", "qwen3_next", "granite_spaces", "granite_spaces_moe"])
+@pytest.mark.parametrize("family", ["lfm2", "qwen3_next", "granite_spaces_moe", "falcon_h1", "nemotron_h", "mamba2"])
 def test_models_that_keep_states(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family)
     footprint = footprints(tmp_path)[0]

@@ -211,7 +211,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 def layer_norms(config: DecoderConfig) -> tuple[str, ...]:
     """Names the norms of a layer's inputs and outputs. Without norms after blocks, Hugging Face names the norm before
     the second block after the first."""
-    if config.blocks.is_parallel:
+    if config.blocks.is_parallel or config.blocks.has_single_blocks:
         return ("input_layernorm",)
     before, after = ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", POST_MLP_NORM)
     if not config.blocks.normalizes_inputs:

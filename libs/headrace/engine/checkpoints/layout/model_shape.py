@@ -109,7 +109,10 @@ def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
         _norm(weights, config, f"{prefix}.{name}")
     if config.blocks.has_learned_activation:
         weights.learned_numbers(index)
-    yield from _mixer(weights, config, index)
+    if config.mixes(index):
+        yield from _mixer(weights, config, index)
+    if not config.feeds(index):
+        return
     experts = config.experts
     if experts is None or index in experts.dense_layers:
         yield Product((weights.gate_up(index) if config.blocks.is_gated else weights.up(index)).weight)
@@ -124,7 +127,8 @@ def _mixer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
     if states is not None and index in states.layers:
         for part in read_mixer(weights, states.mixer, index, config.hidden_size).products:
             yield Product(part.weight)
-        return
+        if index not in states.attention_layers:
+            return
     for name, size in query_key_norms(config).items():
         weights.norm(f"model.layers.{index}.self_attn.{name}", size)
     yield Product((weights.gated_qkv if config.blocks.gates_attention else weights.qkv)(index).weight)

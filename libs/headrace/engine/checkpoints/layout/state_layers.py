@@ -5,7 +5,10 @@ from typing import Generic
 
 import numpy as np
 
-from headrace.engine.checkpoints.facts.state_config import GatedDelta, MixerFacts, ShortConvolution, StateSpace
+from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
+from headrace.engine.checkpoints.facts.states.mixer_facts import MixerFacts
+from headrace.engine.checkpoints.facts.states.short_convolution import ShortConvolution
+from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.layout.decoder_weights import ArrayT, DecoderWeights, Projection, WeightT
 from headrace.engine.checkpoints.layout.gated_rows import split_rows
 
@@ -68,7 +71,7 @@ class SpaceParts(Generic[ArrayT, WeightT]):
     """Logarithm of the factor of step sizes in the decay, fp32 [heads]."""
     skip: ArrayT
     """Factors fp32 [heads] of the inputs that outputs have beside the state."""
-    norm: ArrayT
+    norm: ArrayT | None
     """Weights fp32 [inner] of the norm of outputs."""
     output: Projection[ArrayT, WeightT]
 
@@ -160,6 +163,6 @@ def read_space(
         weights.numbers(f"{prefix}.dt_bias", heads),
         weights.numbers(f"{prefix}.A_log", heads),
         weights.numbers(f"{prefix}.D", heads),
-        weights.numbers(f"{prefix}.norm.weight", facts.inner_size),
+        None if facts.norm == "none" else weights.numbers(f"{prefix}.norm.weight", facts.inner_size),
         weights.projection({f"{prefix}.out_proj": hidden_size}, facts.inner_size, has_bias=facts.has_bias),
     )

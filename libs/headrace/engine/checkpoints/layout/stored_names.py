@@ -8,8 +8,11 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 
 PREFIX = "model."
+EMBEDDING = "embed_tokens"
 NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
 """Prefixes of the decoder in models that also read images, in the spellings of transformers 4 and 5."""
+BACKBONE = "backbone."
+"""Prefix of published models of Mamba-2 and Nemotron-H."""
 HEADS = {"language_model.model.": "language_model.lm_head"}
 """Names of the head by prefix, where it is not `lm_head`."""
 _MODULE = re.compile(r"(layers\.\d+\.)(.+)\.(\w+)")
@@ -36,7 +39,7 @@ class ModuleNaming:
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
-        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
+        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX, BACKBONE)
         stacked = None if config.experts is None else config.experts.stacked
         dense = frozenset() if config.experts is None else config.experts.dense_layers
         first = next((index for index in range(config.layer_count) if index not in dense), 0)
@@ -56,8 +59,10 @@ class StoredNames:
     @classmethod
     def of(cls, naming: ModuleNaming, names: TensorNames) -> Self:
         """Finds the prefix that the tensors `names` have: the first one, if none has an embedding."""
-        found = (prefix for prefix in naming.prefixes if f"{prefix}embed_tokens.weight" in names)
-        return cls(next(found, naming.prefixes[0]), dict(naming.modules))
+        modules = dict(naming.modules)
+        embedding = modules.get(EMBEDDING, EMBEDDING)
+        found = (prefix for prefix in naming.prefixes if f"{prefix}{embedding}.weight" in names)
+        return cls(next(found, naming.prefixes[0]), modules)
 
     def stacked(self, naming: ModuleNaming, names: TensorNames) -> StackedExperts | None:
         """Returns the layout of stacked experts among the tensors `names`. None: each expert's are apart."""

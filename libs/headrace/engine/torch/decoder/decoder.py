@@ -9,7 +9,7 @@ from torch.nn import functional
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
-from headrace.engine.checkpoints.facts.state_config import StateConfig
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.torch.decoder.adapted_layer import adapted

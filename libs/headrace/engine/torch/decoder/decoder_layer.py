@@ -64,6 +64,28 @@ class PostNormLayer:
 
 
 @dataclass(frozen=True, slots=True)
+class MixingLayer:
+    """Layer in which tokens meet, without a feed-forward block, as in Nemotron-H."""
+
+    norm: RowNorm
+    mixer: TokenMixer
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        return self.mixer.add_to_residual(self.norm(hidden), hidden, attention)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedingLayer:
+    """Layer that has a feed-forward block alone, as in Nemotron-H."""
+
+    norm: RowNorm
+    mlp: Mlp
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        return self.mlp.add_to_residual(self.norm(hidden), hidden)
+
+
+@dataclass(frozen=True, slots=True)
 class ParallelLayer:
     """Layer whose two blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021), as in Command R."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import StateSpace
+from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE_DEFAULTS, adapt_granite_moe
 from headrace.engine.checkpoints.families.fused.granite import adapt_granite

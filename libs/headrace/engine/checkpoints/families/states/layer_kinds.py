@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import MixerFacts, StateConfig
+from headrace.engine.checkpoints.facts.states.mixer_facts import MixerFacts
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 

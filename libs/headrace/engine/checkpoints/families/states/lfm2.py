@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import ShortConvolution
+from headrace.engine.checkpoints.facts.states.short_convolution import ShortConvolution
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.states.layer_kinds import layers_of, state_config
 

@@ -7,7 +7,7 @@ from typing import Any
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, ExpertRouting, SharedExpert, StackedExperts
-from headrace.engine.checkpoints.facts.state_config import GatedDelta
+from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.experts.shared_blocks import PROJECTIONS
 from headrace.engine.checkpoints.families.states.layer_kinds import layers_of, state_config

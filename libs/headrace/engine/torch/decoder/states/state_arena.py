@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.state_config import StateConfig
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.contract.state_slots import StateSlots
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.decoder.states.state_step import StateStep

@@ -25,7 +25,7 @@ from headrace.errors import ConfigError, Unsupported
 
 PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than a block of 16 and a chunk of 64."""
-TOLD_APART = ("lfm2", "qwen3_next", "granite_spaces")
+TOLD_APART = ("lfm2", "qwen3_next", "falcon_h1", "mamba2")
 """Together, all code that the others share."""
 
 
@@ -34,6 +34,18 @@ TOLD_APART = ("lfm2", "qwen3_next", "granite_spaces")
 def test_families_with_states_equal_transformers(name: str, each_kernel: str, tmp_path: Path) -> None:
     oracle = Oracle(tmp_path, make_family(tmp_path, name))
     check_against_transformers(load(tmp_path), oracle, PROMPTS)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_parameters_are_counted_once(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = make_family(tmp_path, name)
+    with caplog.at_level("INFO"):
+        engine = load(tmp_path)
+    assert any("which the fused kernels do not compute" in getattr(each, "reason", "") for each in caplog.records)
+    counted = sum(each.numel() for key, each in model.named_parameters() if "visual" not in key)
+    # The biases of routers are no parameters there.
+    fixed = sum(each.numel() for key, each in model.named_buffers() if "expert_bias" in key)
+    assert engine.spec.parameter_count == counted + fixed
 
 
 @pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in TOLD_APART], indirect=["each_kernel"])

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.state_config import GatedDelta
+from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.states.causal_convolution import convolve
-from headrace.engine.torch.decoder.states.delta_rule import DeltaInputs, run_delta_rule
-from headrace.engine.torch.decoder.states.exact_functions import exp, sigmoid, softplus
+from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
+from headrace.engine.torch.decoder.mixers.delta_rule import DeltaInputs, run_delta_rule
+from headrace.engine.torch.decoder.mixers.exact_functions import exp, sigmoid, softplus
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import RowNorm

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.states.exact_functions import sigmoid
+from headrace.engine.torch.decoder.mixers.exact_functions import sigmoid
 from headrace.engine.torch.layers.linear import Linear
 
 

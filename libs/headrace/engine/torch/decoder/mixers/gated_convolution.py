@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.states.causal_convolution import convolve
+from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 

@@ -5,15 +5,19 @@ from functools import partial
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.state_config import GatedDelta, ShortConvolution, StateConfig, StateSpace
+from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
+from headrace.engine.checkpoints.facts.states.short_convolution import ShortConvolution
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
+from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.layout.state_layers import read_convolution, read_delta, read_space
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.attention.token_mixer import TokenMixer
-from headrace.engine.torch.decoder.states.delta_net import DeltaNet
-from headrace.engine.torch.decoder.states.exact_functions import exp
-from headrace.engine.torch.decoder.states.gated_convolution import GatedConvolution
-from headrace.engine.torch.decoder.states.space_mixer import SpaceMixer
+from headrace.engine.torch.decoder.mixers.delta_net import DeltaNet
+from headrace.engine.torch.decoder.mixers.exact_functions import exp
+from headrace.engine.torch.decoder.mixers.gated_convolution import GatedConvolution
+from headrace.engine.torch.decoder.mixers.scaled_linear import factor_of, scaled
+from headrace.engine.torch.decoder.mixers.space_mixer import SpaceMixer
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
 
@@ -74,20 +78,22 @@ class StateReader:
 
     def _space(self, facts: StateSpace, index: int) -> SpaceMixer:
         parts = read_space(self._weights, facts, index, self._config.hidden_size)
-        group = facts.inner_size // facts.group_count
+        sizes = (facts.inner_size, facts.inner_size, facts.group_size, facts.group_size, facts.head_count)
+        factors = [factor for factor, size in zip(facts.input_factors, sizes, strict=False) for _ in range(size)]
+        ones = parts.skip.new_ones(facts.inner_size // facts.group_count)
         return SpaceMixer(
             index=self._states.layers.index(index),
             facts=facts,
-            inputs=self._linear(parts.inputs),
+            inputs=scaled(self._linear(parts.inputs), parts.skip.new_tensor(factors) if factors else None),
             taps=parts.taps.squeeze(1).T.contiguous(),
             bias=parts.bias,
             step_bias=parts.step_bias,
             decay=exp(parts.log_decay),
             skip=parts.skip,
-            unit_norm=self._operators.rms_norm(parts.norm.new_ones(group), facts.norm_epsilon),
+            unit_norm=self._operators.rms_norm(ones, facts.norm_epsilon),
             norm=parts.norm,
             activate=partial(self._operators.activate, activation="silu"),
-            output=self._linear(parts.output),
+            output=scaled(self._linear(parts.output), factor_of(parts.skip, facts.output_factor)),
         )
 
     def _linear(self, projection: Projection[Tensor, Weight]) -> Linear:

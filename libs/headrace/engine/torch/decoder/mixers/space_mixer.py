@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.facts.state_config import StateSpace
+from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.states.causal_convolution import convolve
-from headrace.engine.torch.decoder.states.exact_functions import exp, softplus
-from headrace.engine.torch.decoder.states.space_scan import SpaceInputs, scan_space
+from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
+from headrace.engine.torch.decoder.mixers.exact_functions import exp, softplus
+from headrace.engine.torch.decoder.mixers.space_scan import SpaceInputs, scan_space
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import RowNorm
@@ -36,8 +36,8 @@ class SpaceMixer:
     """Factors fp32 [heads] of the inputs that outputs have beside the state."""
     unit_norm: RowNorm
     """Norm of the outputs of a group of heads, without weights."""
-    norm: Tensor
-    """Weights fp32 [inner] of that norm."""
+    norm: Tensor | None
+    """Weights fp32 [inner] of that norm. None: there is no norm."""
     activate: Callable[[Tensor], Tensor]
     """SiLU of [rows, size] numbers."""
     output: Linear
@@ -58,9 +58,21 @@ class SpaceMixer:
         convolved = self.activate(convolve(joined, self.taps, self.bias, layer, states.step))
         heads = self._heads(convolved, softplus(steps + self.step_bias))
         outputs = scan_space(heads, layer, states.step.moves) + heads.values * self.skip[:, None]
-        gated = outputs.flatten(1) * self.activate(gates.contiguous())
-        normalized = self.unit_norm(gated.view(len(gated) * facts.group_count, -1)).view(gated.shape)
-        return (normalized * self.norm).to(inputs.dtype)
+        return self._gated(outputs.flatten(1), self.activate(gates.contiguous())).to(inputs.dtype)
+
+    def _gated(self, outputs: Tensor, gates: Tensor) -> Tensor:
+        """Multiplies outputs [tokens, inner] by gates, and normalizes each group of heads."""
+        match self.facts.norm:
+            case "behind_gates":
+                return self._normalized(outputs * gates)
+            case "before_gates":
+                return self._normalized(outputs) * gates
+            case "none":
+                return outputs * gates
+
+    def _normalized(self, outputs: Tensor) -> Tensor:
+        groups = self.unit_norm(outputs.view(len(outputs) * self.facts.group_count, -1)).view(outputs.shape)
+        return groups if self.norm is None else groups * self.norm
 
     def _heads(self, convolved: Tensor, steps: Tensor) -> SpaceInputs:
         """Splits rows into heads. Consecutive heads of a group share its products."""
