@@ -214,6 +214,17 @@ def test_sleep_and_eviction_of_a_long_context_leave_tokens_equal(name: str, tmp_
     assert tokens(found) == wanted
 
 
+@pytest.mark.parametrize("name", ["lfm2", "qwen3_5", "falcon_h1"])
+def test_bfloat16_is_within_its_rounding(name: str, tmp_path: Path) -> None:
+    """No further from fp32 than twice what transformers in bfloat16 is."""
+    model = make_family(tmp_path, name, initializer_range=0.05)
+    found = prompt_logits(load(tmp_path, precision="bfloat16", kernels="torch"), PROMPTS[2])
+    with torch.inference_mode():
+        exact = model(torch.tensor([PROMPTS[2]])).logits[0, :-1]
+        rounded = model.bfloat16()(torch.tensor([PROMPTS[2]])).logits[0, :-1].float()
+    assert (found - exact).abs().mean() <= 2 * (rounded - exact).abs().mean()
+
+
 def test_blocks_are_not_copied_to_other_engines(tmp_path: Path) -> None:
     """A block alone does not say what follows: another engine computes the prompt instead."""
     make_family(tmp_path, "lfm2")
