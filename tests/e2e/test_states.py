@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from headrace.demo_model import CHECKPOINT
 
 MODELS = ("lfm2", "qwen3_5_multimodal")
+TOKENS = 250
 TEMPLATE = """\
 {%- if tools %}{{ '<|im_start|>system\\n' + (tools | tojson) + CALLS + '<|im_end|>\\n' }}{% endif %}
 {%- for message in messages %}
@@ -78,7 +79,7 @@ def sdk(platform: RunningPlatform) -> Iterator[openai.OpenAI]:
 
 
 def ask(sdk: openai.OpenAI, model: str, **fields: Any) -> Any:
-    usual: dict[str, Any] = {"messages": MESSAGES, "max_tokens": 400, "temperature": 0}
+    usual: dict[str, Any] = {"messages": MESSAGES, "max_tokens": TOKENS, "temperature": 0}
     return sdk.chat.completions.create(model=model, **usual | {"extra_body": {"thinking_token_budget": 5}} | fields)
 
 
@@ -106,32 +107,46 @@ def test_a_second_turn_begins_behind_the_first(sdk: openai.OpenAI, model: str) -
     assert followed.usage.prompt_tokens_details.cached_tokens > 0
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_killed_worker_changes_no_token(platform: RunningPlatform, model: str) -> None:
-    body: dict[str, Any] = {"model": model, "prompt": "Rain falls", "max_tokens": 400, "temperature": 0}
-    body |= {"ignore_eos": True, "return_token_ids": True}
-    answer = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=60)
-    wanted = answer.json()["choices"][0]["token_ids"]
-    found: list[int] = []
-    moving = threading.Event()
+class Reader(threading.Thread):
+    """Reads the stream of one model."""
 
-    def read() -> None:
-        with httpx2.stream(
-            "POST", f"{platform.http}/v1/completions", json=body | {"stream": True}, timeout=60
-        ) as lines:
-            for line in lines.iter_lines():
+    def __init__(self, http: str, model: str) -> None:
+        super().__init__()
+        self.url = f"{http}/v1/completions"
+        self.body = {"model": model, "prompt": "Rain falls", "max_tokens": TOKENS, "temperature": 0}
+        self.body |= {"ignore_eos": True, "return_token_ids": True}
+        self.found: list[int] = []
+        self.is_moving = threading.Event()
+
+    def whole(self) -> list[int]:
+        """The tokens of the same request, not streamed."""
+        answer = httpx2.post(self.url, json=self.body, timeout=60).json()
+        return list(answer["choices"][0]["token_ids"])
+
+    def run(self) -> None:
+        with httpx2.stream("POST", self.url, json=self.body | {"stream": True}, timeout=60) as answer:
+            for line in answer.iter_lines():
                 if line.startswith("data: {"):
-                    found.extend(json.loads(line[6:])["choices"][0]["token_ids"])
-                    if len(found) > 20:
-                        moving.set()
+                    self.found += json.loads(line[6:])["choices"][0]["token_ids"]
+                    if len(self.found) > 20:
+                        self.is_moving.set()
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    assert moving.wait(30)
-    worker = platform.busy_worker()
-    restarts = platform.service(worker)["restarts"]
-    platform.kill(worker)
-    reader.join(60)
-    assert not reader.is_alive()
-    assert (len(found), found) == (400, wanted)
-    platform.wait_until_restarted(worker, restarts + 1)
+
+def test_killed_workers_change_no_token(platform: RunningPlatform) -> None:
+    readers = [Reader(platform.http, model) for model in MODELS]
+    wanted = [reader.whole() for reader in readers]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        assert reader.is_moving.wait(30)
+    workers = [each["name"] for each in platform.describe()["services"] if each["name"].startswith("worker")]
+    assert len(workers) == len(MODELS)
+    for worker in workers:
+        platform.kill(worker)
+    for reader in readers:
+        reader.join(60)
+        assert not reader.is_alive()
+    assert [len(reader.found) for reader in readers] == [TOKENS] * len(MODELS)
+    assert [reader.found for reader in readers] == wanted
+    for worker in workers:
+        platform.wait_until_restarted(worker, 1)
