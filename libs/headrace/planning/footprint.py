@@ -52,7 +52,13 @@ class Footprint:
         config = self.shape.config
         is_coded = self.packings and self.device_kind == "cpu"
         storage = Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
-        return KvShape(config.layer_count, config.kv_head_count, config.head_size, 1, storage).block_bytes
+        return KvShape(len(config.kv_layers), config.kv_head_count, config.head_size, 1, storage).block_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        """States of a sequence, fp32, in all layers that keep one."""
+        states = self.shape.config.blocks.states
+        return 0 if states is None else ITEM_BYTES["float32"] * states.number_count
 
     @property
     def arithmetic_precision(self) -> str:

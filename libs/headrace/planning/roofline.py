@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headrace.engine.checkpoints.layout.model_shape import Product
 from headrace.planning.device_profile import DeviceProfile
-from headrace.planning.footprint import Footprint
+from headrace.planning.footprint import ITEM_BYTES, Footprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,17 @@ def attention_launch(footprint: Footprint, layer: int, query_count: int, context
     config = footprint.shape.config
     window = config.windows[layer]
     seen = context if window is None else min(context, window)
-    layer_kv_bytes = footprint.kv_bytes_per_token / config.layer_count
+    layer_kv_bytes = footprint.kv_bytes_per_token / max(1, len(config.kv_layers))
     mean_seen = min(seen, context - (query_count - 1) / 2)
     query_bytes = 2 * config.head_count * config.head_size * footprint.item_bytes
     return Launch(
         sequence_count * (min(seen + query_count, context) * layer_kv_bytes + query_count * query_bytes),
         4.0 * sequence_count * query_count * mean_seen * config.head_count * config.head_size,
     )
+
+
+def state_launch(footprint: Footprint, row_count: int, sequence_count: int) -> Launch:
+    """Counts the recurrences of all layers that keep a state: each of `sequence_count` sequences reads and writes its
+    own once, and each row decays it, is taken in and reads it. Nothing for models without."""
+    numbers = footprint.state_bytes / ITEM_BYTES["float32"]
+    return Launch(2.0 * sequence_count * footprint.state_bytes, 6.0 * row_count * numbers)

@@ -18,7 +18,7 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
-from headrace.service_clients.step_times import step_times_of
+from headrace.service_clients.reported_step_times import step_times_of
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from headrace.gateway.fleet.commands import Cancellation, Command
 from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.service_clients.step_times import step_times_of
+from headrace.service_clients.reported_step_times import step_times_of
 from headrace.v1 import generation_pb2
 from headrace.v1 import worker_pb2 as pb
 

@@ -73,7 +73,7 @@ class GgufArrays:
             "intermediate_size": metadata.integer("feed_forward_length"),
             "num_hidden_layers": metadata.integer("block_count"),
             "num_attention_heads": head_count,
-            "num_key_value_heads": metadata.integer("attention.head_count_kv", head_count),
+            "num_key_value_heads": metadata.integers("attention.head_count_kv", head_count)[0],
             **self._epsilons(),
             "max_position_embeddings": metadata.integer("context_length"),
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
@@ -186,7 +186,7 @@ class GgufArrays:
         """Returns GGUF's name of a tensor, and the index of the expert whose part is wanted, if any."""
         module, _, kind = name.rpartition(".")
         if module in TOP_NAMES:
-            return f"{TOP_NAMES[module]}.{kind}", None
+            return f"{self._architecture.top_names.get(module, TOP_NAMES[module])}.{kind}", None
         if (found := EXPERT.fullmatch(module)) and found[3] in EXPERT_NAMES:
             return f"blk.{found[1]}.{EXPERT_NAMES[found[3]]}.{kind}", int(found[2])
         if not module.startswith("model.layers."):
@@ -254,8 +254,8 @@ class GgufArrays:
 
 
 def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether a shape is the wanted one. Converters may leave out a first dimension of 1."""
-    return found == wanted or (1, *found) == wanted
+    """Whether a shape is the wanted one. Converters may leave out dimensions of 1."""
+    return found == wanted or found == tuple(size for size in wanted if size != 1)
 
 
 def _mapped(path: Path) -> MappedFile:

@@ -1,6 +1,7 @@
 """Builds the parts of a decoder from a checkpoint's tensors."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,13 +12,20 @@ from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.decoder_layer import (
     DecoderLayer,
+    FeedingLayer,
+    MixingLayer,
     ParallelLayer,
     PostNormLayer,
     PreNormLayer,
     SandwichNormLayer,
 )
+from headrace.engine.torch.decoder.mixers.gated_attention import GatedAttention
+from headrace.engine.torch.decoder.mixers.parallel_mixer import ParallelMixer
+from headrace.engine.torch.decoder.mixers.scaled_linear import scaled
+from headrace.engine.torch.decoder.mixers.state_reader import StateReader
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
@@ -47,6 +55,7 @@ class DecoderReader:
     ) -> None:
         self._config = config
         self._operators = operators
+        self._device = device
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
 
     @property
@@ -88,6 +97,10 @@ class DecoderReader:
 
     def layer(self, index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
+        if self._config.blocks.has_single_blocks:
+            norm = self.norm(f"{prefix}.input_layernorm")
+            mixes = self._config.mixes(index)
+            return MixingLayer(norm, self._attention(index)) if mixes else FeedingLayer(norm, self._feed_forward(index))
         if self._config.blocks.is_parallel:
             return ParallelLayer(
                 self.norm(f"{prefix}.input_layernorm"), self._attention(index), self._feed_forward(index)
@@ -114,11 +127,25 @@ class DecoderReader:
             post_mlp_norm=self.norm(f"{prefix}.post_feedforward_layernorm"),
         )
 
-    def _attention(self, index: int) -> SelfAttention:
+    def _attention(self, index: int) -> TokenMixer:
+        states = self._config.blocks.states
+        if states is None or index not in states.layers:
+            return self._self_attention(index)
+        mixer = StateReader(self._config, states, self._weights, self._operators).read(index)
+        return ParallelMixer(mixer, self._self_attention(index)) if index in states.attention_layers else mixer
+
+    def _self_attention(self, index: int) -> TokenMixer:
+        place = self._config.kv_layers.index(index)
         if (latent := self._config.blocks.latent) is not None:
-            return SelfAttention(index, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+            return SelfAttention(place, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+        if self._config.blocks.gates_attention:
+            gated, output = self._weights.gated_qkv(index), self._weights.attention_output(index)
+            size = self._config.head_count * self._config.head_size
+            return GatedAttention(place, self._linear(gated), self._linear(output), size)
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
-        return SelfAttention(index, self._whole_norms(index, self._linear(qkv)), self._linear(output))
+        factors = self._config.blocks.factors
+        behind = self._linear(output) if factors is None else self._scaled(self._linear(output), factors.attention)
+        return SelfAttention(place, self._whole_norms(index, self._linear(qkv)), behind)
 
     def _whole_norms(self, index: int, qkv: Linear) -> Linear:
         """Adds the norms of whole queries and keys to their projection, where the model has them."""
@@ -134,7 +161,8 @@ class DecoderReader:
         if experts is not None and index not in experts.dense_layers:
             return self._expert_mlp(f"model.layers.{index}.{experts.module}", experts)
         if self._config.blocks.is_gated:
-            return self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            mlp = self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            return self._with_factors(mlp)
         up, down = self._weights.up(index), self._weights.down(index)
         return FeedForward(self._linear(up), self._linear(down), self._activation(index))
 
@@ -162,6 +190,16 @@ class DecoderReader:
     def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:
         gate = partial(self._operators.gate, activation=self._config.activation)
         return GatedMlp(self._linear(gate_up), self._linear(down), gate)
+
+    def _with_factors(self, mlp: GatedMlp) -> GatedMlp:
+        factors, size = self._config.blocks.factors, self._config.intermediate_size
+        if factors is None:
+            return mlp
+        gates = torch.tensor([factors.gate] * size + [1.0] * size, device=self._device)
+        return replace(mlp, gate_up=scaled(mlp.gate_up, gates), down=self._scaled(mlp.down, factors.down))
+
+    def _scaled(self, linear: Linear, factor: float) -> Linear:
+        return scaled(linear, torch.tensor(factor, device=self._device))
 
     def _linear(self, projection: TorchProjection) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)
