@@ -23,7 +23,7 @@ def decoder_cost(config: DecoderConfig, parameter_count: int, memory: HeldMemory
         step_bytes=int(memory.weight_bytes * read_share),
         token_bytes=memory.kv_bytes // kv_token_count if kv_token_count else 0,
         token_operations=2 * max(0, active_count),
-        pair_operations=4 * config.layer_count * config.head_count * config.head_size,
+        pair_operations=4 * config.head_count * sum(config.heads(at).head_size for at in range(config.layer_count)),
     )
 
 

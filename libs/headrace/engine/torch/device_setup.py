@@ -57,7 +57,7 @@ def build_attention(
     room = kv_bytes(config, backend.device)
     if backend.device.type == "cuda" and not (config.kv_cache_bytes or config.block_count):
         room = measure_kv_room(CudaMemory(backend.device), config, backend, decoder, max_len)
-    count = count_blocks(config, max_len, plan.shape.block_bytes, room, later)
+    count = count_blocks(config, max_len, plan.block_bytes, room, later)
     return plan.build(decoder.heads, decoder.attentions(max_len), count)
 
 

@@ -15,6 +15,7 @@ from headrace.engine.checkpoints.layout.decoder_weights import (
     layer_norms,
     query_key_norms,
 )
+from headrace.engine.checkpoints.layout.varied_products import layer_products, shared_products
 
 Module = tuple[str, int, int]
 """Name, outputs and inputs of a matrix."""
@@ -93,7 +94,8 @@ def model_shape(config: DecoderConfig) -> ModelShape:
     weights = DecoderWeights[None, tuple[Module, ...]](config, _Shapes())
     weights.embedding()
     _norm(weights, config, LAST_NORM)
-    products = [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
+    products = [Product(modules) for modules in shared_products(weights, config)]
+    products += [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
     head = ((HEAD, config.vocabulary_size, config.hidden_size),)
     if not config.tied_embeddings:
         weights.head()
@@ -106,18 +108,19 @@ def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
     prefix = f"model.layers.{index}"
     for name in layer_norms(config):
         _norm(weights, config, f"{prefix}.{name}")
-    for name, size in query_key_norms(config).items():
+    for name, size in query_key_norms(config, index).items():
         weights.norm(f"{prefix}.self_attn.{name}", size)
     if config.blocks.has_learned_activation:
         weights.learned_numbers(index)
     yield Product(weights.qkv(index).weight)
     yield Product(weights.attention_output(index).weight)
     experts = config.experts
-    if experts is None or index in experts.dense_layers:
+    if experts is None or index in experts.dense_layers or config.blocks.adds_experts:
         yield Product((weights.gate_up(index) if config.blocks.is_gated else weights.up(index)).weight)
         yield Product(weights.down(index).weight)
-    else:
+    if experts is not None and index not in experts.dense_layers:
         yield from _experts(weights, config, f"{prefix}.{experts.module}", experts)
+    yield from (Product(modules) for modules in layer_products(weights, config, index))
 
 
 def _norm(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, name: str) -> None:
