@@ -213,8 +213,26 @@ GEMMA4 = {
     "use_double_wide_mlp": True,
     "final_logit_softcapping": 7.0,
 }
+GEMMA3N = {
+    **VARIED,
+    "hidden_size_per_layer_input": 8,
+    "laurel_rank": 12,
+    "activation_sparsity_pattern": [0.9, 0.5, 0.0, 0.9, 0.0, 0.0],
+}
 COMPOSED: dict[str, dict[str, Any]] = {
     "gemma4": {**GEMMA4, "model_type": "gemma4_text"},
+    "gemma3n": {**GEMMA3N, "model_type": "gemma3n_text"},
+    "gemma3n_dense": {
+        **GEMMA3N,
+        "model_type": "gemma3n_text",
+        "intermediate_size": [100, 80, 60, 100, 80, 60],
+        "vocab_size_per_layer_input": 150,
+        "altup_active_idx": 1,
+        "altup_num_inputs": 3,
+        "altup_correct_scale": False,
+        "num_kv_shared_layers": 0,
+        "tie_word_embeddings": False,
+    },
     "gemma4_moe": {
         **GEMMA4,
         "model_type": "gemma4_text",

@@ -197,7 +197,7 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
     for name, parameter in model.named_parameters():
         if name.endswith(("bias", "alpha_p", "alpha_n", "sinks")) or "norm" in name:
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
-        if name.endswith(("router.scale", "per_expert_scale")):
+        if name.endswith(("router.scale", "per_expert_scale", "correct_output_scale")):
             torch.nn.init.normal_(parameter, mean=1.0, std=0.2)
     for name, buffer in model.named_buffers():
         if name.endswith("layer_scalar"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import ArrayT, DecoderWeights, WeightT
 from headrace.engine.checkpoints.layout.input_weights import InputWeights
+from headrace.engine.checkpoints.layout.stream_weights import StreamWeights
 
 ADDITION_NORMS = ("post_feedforward_layernorm_1", "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2")
 """Norms of a layer with experts beside its feed-forward block, beyond the usual ones."""
@@ -18,6 +19,9 @@ def shared_products(weights: DecoderWeights[ArrayT, WeightT], config: DecoderCon
         made.table()
         made.projection_norm()
         yield made.projection().weight
+    if (streams := config.blocks.streams) is not None:
+        around = StreamWeights(config, streams, weights)
+        yield from (each.weight for each in (*around.spreading(), *around.merging()))
 
 
 def layer_products(weights: DecoderWeights[ArrayT, WeightT], config: DecoderConfig, index: int) -> Iterator[WeightT]:
@@ -35,3 +39,12 @@ def layer_products(weights: DecoderWeights[ArrayT, WeightT], config: DecoderConf
         own.output_norm(index)
         yield own.gate(index).weight
         yield own.output(index).weight
+    if blocks.streams is not None:
+        update = StreamWeights(config, blocks.streams, weights)
+        update.router_norm(index)
+        update.output_scale(index)
+        update.low_rank_norm(index)
+        yield update.router(index).weight
+        yield update.prediction(index).weight
+        yield update.correction(index).weight
+        yield from (each.weight for each in update.low_rank(index))

@@ -45,6 +45,7 @@ class Decoder:
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
         self._inputs = self._reader.token_inputs() if part.begins else None
+        self._streams = self._reader.streams()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
         self._joined: JoinedLayers | None = None
         self._norm = self._reader.norm("model.norm") if part.ends else None
@@ -110,9 +111,11 @@ class Decoder:
         layers = self._layers if step.adapters is None else adapted(self._layers, step.adapters)
         if self._inputs is not None:
             layers = fed(layers, self._inputs(_token_ids(step), hidden))
+        if self._streams is not None:
+            hidden = self._streams.spread(hidden)
         for layer in layers:
             hidden = layer(hidden, attention)
-        return hidden
+        return hidden if self._streams is None else self._streams.merge(hidden)
 
     def _embed(self, step: StepTensors) -> Tensor:
         hidden = functional.embedding(_token_ids(step), self._embedding)

@@ -1,7 +1,9 @@
 """Builds the parts of a decoder from a checkpoint's tensors."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -20,6 +22,7 @@ from headrace.engine.torch.decoder.decoder_layer import (
 )
 from headrace.engine.torch.decoder.input_layer import InputLayer
 from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import SparseMixer
@@ -30,9 +33,13 @@ from headrace.engine.torch.layers.learned_activation import LearnedActivation
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.layers.whole_norm import WholeNormLinear
 from headrace.engine.torch.operators.operators import Operators, RowNorm
+from headrace.engine.torch.varied.hidden_streams import HiddenStreams
 from headrace.engine.torch.varied.scaled_route import ScaledRoute
+from headrace.engine.torch.varied.sparse_gate import SparseGate
+from headrace.engine.torch.varied.stream_reader import StreamReader
 from headrace.engine.torch.varied.token_inputs import TokenInputs
 from headrace.engine.torch.varied.varied_reader import VariedReader
+from headrace.errors.tree import InvalidCheckpoint
 
 Route = Callable[[Tensor], tuple[Tensor, Tensor]]
 TorchProjection = Projection[Tensor, Weight]
@@ -58,6 +65,8 @@ class DecoderReader:
         self._operators = operators
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
         self._varied = VariedReader(config, self._weights, operators)
+        facts = config.blocks.streams
+        self._streams = None if facts is None else StreamReader(config, facts, self._weights, operators)
 
     @property
     def parameter_count(self) -> int:
@@ -96,6 +105,10 @@ class DecoderReader:
         """Reads what makes the inputs that each layer has of its own, if the model has them."""
         return self._varied.token_inputs()
 
+    def streams(self) -> HiddenStreams | None:
+        """Reads what makes streams of hidden states, and merges them, if the model has several."""
+        return None if self._streams is None else self._streams.streams()
+
     def _query_key_norms(self, index: int) -> list[Tensor]:
         prefix = f"model.layers.{index}.self_attn"
         sizes = query_key_norms(self._config, index)
@@ -114,6 +127,8 @@ class DecoderReader:
                 self._feed_forward(index),
                 self.norm(f"{prefix}.post_feedforward_layernorm"),
             )
+        if self._streams is not None:
+            return self._stream_layer(index, self._streams)
         attention_norm = self.norm(f"{prefix}.input_layernorm")
         attention = self._attention(index)
         post_attention_norm = self.norm(f"{prefix}.post_attention_layernorm")
@@ -132,6 +147,23 @@ class DecoderReader:
         if not self._config.blocks.scales_layers:
             return layer
         return InputLayer(layer, self._varied.input_block(index), self._varied.layer_scale(index))
+
+    def _stream_layer(self, index: int, streams: StreamReader) -> StreamLayer:
+        prefix, block = f"model.layers.{index}", self._varied.input_block(index)
+        if block is None:
+            raise InvalidCheckpoint("layers with streams need inputs of their own, which config.json does not have")
+        return StreamLayer(
+            streams.update(index),
+            self.norm(f"{prefix}.input_layernorm"),
+            streams.low_rank(index),
+            self._attention(index),
+            self.norm(f"{prefix}.post_attention_layernorm"),
+            self.norm(f"{prefix}.pre_feedforward_layernorm"),
+            self._feed_forward(index),
+            self.norm(f"{prefix}.post_feedforward_layernorm"),
+            streams.output_scale(index),
+            block,
+        )
 
     def _attention(self, index: int) -> SelfAttention:
         if (latent := self._config.blocks.latent) is not None:
@@ -159,7 +191,9 @@ class DecoderReader:
         if experts is not None and index not in experts.dense_layers:
             return self._expert_mlp(index, experts)
         if self._config.blocks.is_gated:
-            return self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            mlp = self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            share = self._config.blocks.zero_shares[index] if self._config.blocks.zero_shares else 0.0
+            return replace(mlp, gate=SparseGate(mlp.gate, NormalDist().inv_cdf(share))) if share else mlp
         up, down = self._weights.up(index), self._weights.down(index)
         return FeedForward(self._linear(up), self._linear(down), self._activation(index))
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
+from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.varied.input_block import InputBlock
 
 
@@ -32,6 +33,6 @@ class InputLayer:
 def fed(layers: Sequence[DecoderLayer], inputs: Sequence[Tensor]) -> list[DecoderLayer]:
     """Returns `layers` with the inputs [tokens, size] of a step, sharing the same weights."""
     return [
-        replace(layer, own=own) if isinstance(layer, InputLayer) else layer
+        replace(layer, own=own) if isinstance(layer, InputLayer | StreamLayer) else layer
         for layer, own in zip(layers, inputs, strict=True)
     ]

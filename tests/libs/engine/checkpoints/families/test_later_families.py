@@ -28,6 +28,7 @@ ROUNDING = 2e-5
 """Largest difference of sums of dequantized weights in other orders, as a share of the largest logit."""
 BY_ROW = (
     "gpt_oss",
+    "gemma3n",
     "gemma4",
     "gemma4_moe",
     "deepseek3",

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.libs.engine.checkpoints.families.test_families import finish_all, load
+import torch
+from safetensors.torch import load_file, save_file
+from tests.libs.engine.checkpoints.families.test_families import finish_all, load, prompt_logits
 from tests.libs.engine.engine_running import engine_config, request, tokens
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
@@ -56,7 +58,29 @@ def test_memory_is_counted_as_the_layers_have_it(name: str, tmp_path: Path) -> N
     assert wide / narrow == pytest.approx(2 * 100 / 24)
 
 
-@pytest.mark.parametrize("name", GEMMA4)
+@pytest.mark.parametrize("name", ["gemma3n", "gemma3n_dense"])
+def test_streams_are_planned_as_they_are_read(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    engine, footprint = load(tmp_path), list_footprints(read_model_config(tmp_path), "cpu")[0]
+    assert footprint.shape.parameter_count == engine.spec.parameter_count
+    assert footprint.weight_bytes == engine.spec.memory.weight_bytes
+    per_token = engine.spec.memory.kv_bytes // (engine.spec.block_count * engine.spec.block_size)
+    assert footprint.kv_bytes_per_token == per_token == (4 if name == "gemma3n" else 6) * 2 * 2 * 16 * 4
+
+
+def test_gemma3n_is_read_from_a_model_that_sees_and_hears(tmp_path: Path) -> None:
+    make_family(tmp_path, "gemma3n")
+    alone = prompt_logits(load(tmp_path), PROMPTS[1])
+    tensors, config = load_file(tmp_path / "model.safetensors"), json.loads((tmp_path / "config.json").read_text())
+    nested = {f"model.language_model.{name.removeprefix('model.')}": value for name, value in tensors.items()}
+    save_file({**nested, "model.vision_tower.stem.weight": torch.zeros(2)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(
+        json.dumps({"architectures": ["Gemma3nForConditionalGeneration"], "text_config": config})
+    )
+    assert torch.equal(prompt_logits(load(tmp_path), PROMPTS[1]), alone)
+
+
+@pytest.mark.parametrize("name", [*GEMMA4, "gemma3n"])
 def test_prefixes_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
     make_family(tmp_path, name)
     sampling: dict[str, Any] = {"max_tokens": 30, "temperature": 0.0, "logprob_count": 2}
@@ -108,20 +132,25 @@ def test_what_cannot_split_layers_refuses_them(
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("name", "settings", "error", "message"),
     [
-        ({"use_bidirectional_attention": "all"}, Unsupported, "only 'vision'"),
-        ({"num_kv_shared_layers": 5}, InvalidCheckpoint, "leaves no keys for"),
-        ({"per_layer_config": {"5": {"head_dim": 8}}}, InvalidCheckpoint, "other sizes"),
-        ({"per_layer_config": {"1": {"head_dim": 7}}}, InvalidCheckpoint, "heads of 7"),
-        ({"layer_types": ["full_attention"]}, InvalidCheckpoint, "1 entries for 6 layers"),
-        ({"num_kv_shared_layers": None}, InvalidCheckpoint, "malformed"),
+        ("gemma4", {"use_bidirectional_attention": "all"}, Unsupported, "only 'vision'"),
+        ("gemma4", {"num_kv_shared_layers": 5}, InvalidCheckpoint, "leaves no keys for"),
+        ("gemma4", {"per_layer_config": {"5": {"head_dim": 8}}}, InvalidCheckpoint, "other sizes"),
+        ("gemma4", {"per_layer_config": {"1": {"head_dim": 7}}}, InvalidCheckpoint, "heads of 7"),
+        ("gemma4", {"layer_types": ["full_attention"]}, InvalidCheckpoint, "1 entries for 6 layers"),
+        ("gemma4", {"num_kv_shared_layers": None}, InvalidCheckpoint, "malformed"),
+        ("gemma3n", {"activation_sparsity_pattern": [0.5]}, InvalidCheckpoint, "1 entries for 6 layers"),
+        ("gemma3n", {"activation_sparsity_pattern": [1.0] * 6}, InvalidCheckpoint, "from 0 to 1"),
+        ("gemma3n", {"intermediate_size": [100] * 5}, InvalidCheckpoint, "5 entries for 6 layers"),
+        ("gemma3n", {"altup_active_idx": 4}, InvalidCheckpoint, "of 4 streams"),
+        ("gemma3n", {"hidden_size_per_layer_input": 0}, InvalidCheckpoint, "layers of Gemma 3n need inputs"),
     ],
 )
 def test_settings_that_fit_no_layer_are_refused(
-    settings: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+    name: str, settings: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
 ) -> None:
-    make_family(tmp_path, "gemma4")
+    make_family(tmp_path, name)
     rewrite(tmp_path, **settings)
     with pytest.raises(error, match=message):
         read_model_config(tmp_path)
