@@ -14,6 +14,8 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mistral-args", ("[TOOL_CALLS]", "[ARGS]")),
     ("mistral", ("[TOOL_CALLS]",)),
     ("qwen-xml", ("<function=", "<parameter=")),
+    ("glm", ("<tool_call>", "<arg_key>", "<arg_value>")),
+    ("gemma4", ("<|tool_call>call:",)),
     ("hermes", ("<tool_call>",)),
     ("pythonic", ("[func_name1(",)),
     ("pythonic", ("[func_name(",)),
@@ -26,7 +28,12 @@ that fits counts."""
 _REFUSES_SYSTEM = re.compile(r"raise_exception\(['\"]System role")
 OWN_SYNTAX = "hermes"
 """Syntax that models are instructed to use when their template does not mention tools."""
-_REASONING = (("<|channel|>analysis<|message|>", "<|end|>"), ("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_REASONING = (
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|channel>thought", "<channel|>"),
+)
 HARMONY, _CHANNELS = "harmony", ("<|channel|>", "<|message|>")
 """Format of answers in channels, of calls and of all else, and what its templates contain."""
 
