@@ -41,6 +41,8 @@ def write(path: Path, tokens: dict[str, int], model: str = "llama", **fields: An
         key = "general.name" if name == "name" else f"tokenizer.ggml.{name}"
         if isinstance(value, bool):
             writer.add_bool(key, value)
+        elif isinstance(value, list):
+            writer.add_array(key, value)
         elif isinstance(value, str):
             writer.add_string(key, value)
         else:
@@ -91,6 +93,17 @@ def test_the_space_before_a_text_is_that_of_the_file(tmp_path: Path, adds: bool)
     assert tokenizer.encode("a").tokens == (["▁a"] if adds else ["a"])
     assert tokenizer.decode([list(BASE).index("▁a")]) == ("a" if adds else " a")
     assert pieces_of(tokenizer).strips_leading_space is adds
+
+
+def test_gemma_4_joins_pieces_by_the_merges_of_its_file(tmp_path: Path) -> None:
+    """Scores tell nothing there, spaces stand for themselves, and bytes stand in for what has no piece."""
+    tokens = {**BASE, "<bos>": CONTROL, '<|"|>': USER_DEFINED, "aa": NORMAL, "▁aa": NORMAL, "b▁": NORMAL}
+    merges = ["a a", "▁ aa"]
+    path = write(tmp_path / "f", tokens, "gemma4", merges=merges, bos_token_id=list(tokens).index("<bos>"))
+    tokenizer = GgufText(path).tokenizer()
+    found = tokenizer.encode('aa aab \n<|"|>')
+    assert found.tokens == ["<bos>", "aa", "▁aa", "b", "▁", "<0x0A>", '<|"|>']
+    assert tokenizer.decode(found.ids) == 'aa aab \n<|"|>'
 
 
 def test_marks_around_a_text_are_those_of_the_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The `gguf` package dequantizes the tensors; its arithmetic is the format's refer
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,19 @@ from headrace.gguf_text.gguf_tensor import GgufTensor
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+TOP_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.embed_tokens_per_layer": "per_layer_token_embd",
+    "model.per_layer_model_projection": "per_layer_model_proj",
+    "model.per_layer_projection_norm": "per_layer_proj_norm",
+}
+STACKED = re.compile(r"model\.(altup_projections|altup_unembed_projections)\.(\d+)")
+STACKED_NAMES = {"altup_projections": "altup_proj", "altup_unembed_projections": "altup_unembd_proj"}
+"""GGUF names of matrices that lie in one tensor."""
+GATES_AND_UPS = "ffn_gate_up_exps.weight"
+"""Tensor of the gates and ups of all experts, gates first."""
 BARE_NAMES = {"self_attn.sinks": "attn_sinks.weight"}
 """Tensors of a layer that belong to no module of their own."""
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
@@ -59,6 +72,7 @@ class GgufArrays:
                 raise InvalidCheckpoint(f"{part} has tensor {min(twice)}, which another part has as well")
             self._tensors |= header.tensors
             self._places |= dict.fromkeys(header.tensors, file)
+        self._tensors |= {name: _halved(self._tensors[name]) for name in self._tensors if name.endswith(GATES_AND_UPS)}
         self._metadata = GgufMetadata(*parts[0])
         self._architecture = find_architecture(self._metadata)
 
@@ -70,10 +84,10 @@ class GgufArrays:
             "architectures": [self._architecture.class_name],
             "vocab_size": self._shape("token_embd.weight")[0],
             "hidden_size": metadata.integer("embedding_length"),
-            "intermediate_size": metadata.integer("feed_forward_length"),
+            "intermediate_size": max(metadata.integers("feed_forward_length")),
             "num_hidden_layers": metadata.integer("block_count"),
             "num_attention_heads": head_count,
-            "num_key_value_heads": metadata.integer("attention.head_count_kv", head_count),
+            "num_key_value_heads": metadata.integers("attention.head_count_kv", head_count)[0],
             **self._epsilons(),
             "max_position_embeddings": metadata.integer("context_length"),
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
@@ -91,7 +105,8 @@ class GgufArrays:
         if (scaling := self._rope_scaling()) is not None:
             config["rope_scaling"] = scaling
         try:
-            return config | dict(self._architecture.describe(metadata))
+            shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+            return config | dict(self._architecture.describe(metadata)) | dict(self._architecture.examine(shapes))
         except ZeroDivisionError as error:
             raise InvalidCheckpoint(f"{self._path}: a size in its metadata is 0") from error
 
@@ -187,7 +202,12 @@ class GgufArrays:
         module, _, kind = name.rpartition(".")
         if module in TOP_NAMES:
             return f"{TOP_NAMES[module]}.{kind}", None
+        if found := STACKED.fullmatch(module):
+            return f"{STACKED_NAMES[found[1]]}.{kind}", int(found[2])
         if (found := EXPERT.fullmatch(module)) and found[3] in EXPERT_NAMES:
+            both = f"blk.{found[1]}.{GATES_AND_UPS}"
+            if found[3] != "down_proj" and both in self._tensors:
+                return both, 2 * int(found[2]) + (found[3] == "up_proj")
             return f"blk.{found[1]}.{EXPERT_NAMES[found[3]]}.{kind}", int(found[2])
         if not module.startswith("model.layers."):
             return name, None
@@ -215,7 +235,7 @@ class GgufArrays:
     def _rope_scaling(self) -> Mapping[str, Any] | None:
         metadata = self._metadata
         if ROPE_FACTORS in self._tensors:
-            return self._llama3_scaling()
+            return self._rotated_share() if self._architecture.rotates_share else self._llama3_scaling()
         if LONG_FACTORS in self._tensors:
             return self._long_rope_scaling()
         kind = metadata.text("rope.scaling.type", "none")
@@ -227,6 +247,11 @@ class GgufArrays:
         if metadata.has("rope.scaling.original_context_length"):
             scaling["original_max_position_embeddings"] = metadata.integer("rope.scaling.original_context_length")
         return scaling
+
+    def _rotated_share(self) -> Mapping[str, Any]:
+        """Reads the share of pairs that rotate: the factors of all others are so large that they rest."""
+        share = float((self._dequantize(ROPE_FACTORS) == 1).mean())
+        return {"rope_type": "proportional", "partial_rotary_factor": share}
 
     def _llama3_scaling(self) -> Mapping[str, Any]:
         """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings."""
@@ -251,6 +276,14 @@ class GgufArrays:
         if self._metadata.has("rope.scaling.attn_factor"):
             scaling["attention_factor"] = self._metadata.number("rope.scaling.attn_factor")
         return scaling
+
+
+def _halved(tensor: GgufTensor) -> GgufTensor:
+    """Returns a tensor of two matrices of each expert [experts, 2 x out, in] as one of twice as many."""
+    if len(tensor.shape) != 3 or tensor.shape[1] % 2:
+        raise InvalidCheckpoint(f"tensor {tensor.name} has shape {tensor.shape}, not two matrices of each expert")
+    count, rows, columns = tensor.shape
+    return replace(tensor, shape=(2 * count, rows // 2, columns))
 
 
 def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

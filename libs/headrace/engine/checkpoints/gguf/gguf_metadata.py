@@ -38,6 +38,22 @@ class GgufMetadata:
         """Reads an integer of the architecture: llama.block_count for block_count."""
         return int(self.number(key, default))
 
+    def integers(self, key: str, default: int | None = None) -> list[int]:
+        """Reads integers of the architecture that differ by layer. One that all layers share is a list of one."""
+        values = self.get(f"{self.architecture}.{key}")
+        if not isinstance(values, list):
+            return [self.integer(key, default)]
+        if not values or not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            raise InvalidCheckpoint(f"{self.path}: metadata {self.architecture}.{key} is no list of integers")
+        return values
+
+    def numbers(self, key: str) -> list[float]:
+        """Reads a list of numbers, or of truth values, of the architecture."""
+        values = self.get(f"{self.architecture}.{key}")
+        if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
+            raise InvalidCheckpoint(f"{self.path}: metadata {self.architecture}.{key} is no list of numbers")
+        return values
+
     def number(self, key: str, default: float | None = None) -> float:
         """Reads a number of the architecture, with keys as in `integer`."""
         name = f"{self.architecture}.{key}"

@@ -5,9 +5,10 @@ from headrace.engine.checkpoints.gguf.expert_architectures import EXPERT_ARCHITE
 from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
 from headrace.engine.checkpoints.gguf.later_architectures import LATER_ARCHITECTURES
+from headrace.engine.checkpoints.gguf.varied_architectures import VARIED_ARCHITECTURES
 from headrace.errors.tree import Unsupported
 
-KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES
+KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | VARIED_ARCHITECTURES
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
