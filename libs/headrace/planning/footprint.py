@@ -43,7 +43,10 @@ class Footprint:
 
     @property
     def weight_bytes(self) -> int:
-        loose = self.shape.tensor_size * ITEM_BYTES[self.compute_precision]
+        config = self.shape.config
+        kept_bytes = min(ITEM_BYTES[self.compute_precision], ITEM_BYTES[config.precision])
+        loose = (self.shape.tensor_size - config.input_table_size) * ITEM_BYTES[self.compute_precision]
+        loose += config.input_table_size * kept_bytes
         products = self.shape.products[:-1] if self.shape.config.tied_embeddings else self.shape.products
         return loose + sum(p.copies * sum(map(self.module_bytes, p.modules)) for p in products)
 

@@ -247,6 +247,12 @@ COMPOSED: dict[str, dict[str, Any]] = {
         "moe_intermediate_size": 40,
         "experts_implementation": "eager",
     },
+    "gemma4_unified": {
+        **{key: value for key, value in GEMMA4.items() if "per_layer_input" not in key},
+        "model_type": "gemma4_unified_text",
+        "attention_k_eq_v": True,
+        "num_global_key_value_heads": 1,
+    },
     "gemma4_multimodal": {
         "model_type": "gemma4",
         "num_hidden_layers": 6,

@@ -89,6 +89,11 @@ class DecoderConfig:
         return self.blocks.inner_sizes[index] if self.blocks.inner_sizes else self.intermediate_size
 
     @property
+    def input_table_size(self) -> int:
+        """Elements of the table that layers' own inputs are looked up in, of which a step reads few rows."""
+        return 0 if self.blocks.inputs is None else self.blocks.inputs.table_size(self.layer_count)
+
+    @property
     def has_usual_modules(self) -> bool:
         """Whether checkpoints have the modules of Llama, Phi-3 or Gemma 2: adapters and quantizers know no others."""
         return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()

@@ -50,7 +50,12 @@ from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
 from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
 from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
 from headrace.engine.checkpoints.families.varied.gemma3n import GEMMA3N, GEMMA3N_MULTIMODAL
-from headrace.engine.checkpoints.families.varied.gemma4 import GEMMA4, GEMMA4_MULTIMODAL
+from headrace.engine.checkpoints.families.varied.gemma4 import (
+    GEMMA4,
+    GEMMA4_MULTIMODAL,
+    GEMMA4_UNIFIED,
+    GEMMA4_UNIFIED_MULTIMODAL,
+)
 from headrace.errors.tree import Unsupported
 
 _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
@@ -81,7 +86,14 @@ _EXPERTS = (
     GPT_OSS,
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
-_VARIED = (GEMMA3N, GEMMA3N_MULTIMODAL, GEMMA4, GEMMA4_MULTIMODAL)
+_VARIED = (
+    GEMMA3N,
+    GEMMA3N_MULTIMODAL,
+    GEMMA4,
+    GEMMA4_MULTIMODAL,
+    GEMMA4_UNIFIED,
+    GEMMA4_UNIFIED_MULTIMODAL,
+)
 FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_VARIED)}
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)

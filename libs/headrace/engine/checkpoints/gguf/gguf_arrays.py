@@ -41,6 +41,7 @@ GATES_AND_UPS = "ffn_gate_up_exps.weight"
 BARE_NAMES = {"self_attn.sinks": "attn_sinks.weight"}
 """Tensors of a layer that belong to no module of their own."""
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
+LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps")
 """Names of the epsilon of layer norms, in Cohere and StableLM, StarCoder 2 and Nemotron."""
@@ -116,11 +117,33 @@ class GgufArrays:
     def values(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Reads the tensor that Hugging Face calls `name`, as fp32. Raises InvalidCheckpoint if it is missing or
         misshapen."""
+        if (both := LATENT_UP.fullmatch(name)) and f"blk.{both[1]}.attn_kv_b.weight" not in self._tensors:
+            return self._latent_up(f"blk.{both[1]}", shape)
         gguf_name, expert = self._find(name, shape)
         values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
         if gguf_name.endswith("norm.weight"):
             values = values - np.float32(self._architecture.norm_offset)
         return values
+
+    def _latent_up(self, layer: str, shape: tuple[int, ...]) -> Floats:
+        """Joins the products of each head's keys, which a file may have apart and transposed [heads, latent, key], and
+        of its values [heads, value, latent]. Raises InvalidCheckpoint if one is missing or misshapen."""
+        names = f"{layer}.attn_k_b.weight", f"{layer}.attn_v_b.weight"
+        keys, values = self._shape(names[0]), self._shape(names[1])
+        if (
+            not len(keys) == len(values) == 3
+            or keys[0] != values[0]
+            or shape
+            != (
+                keys[0] * (keys[2] + values[1]),
+                keys[1],
+            )
+        ):
+            raise InvalidCheckpoint(
+                f"{self._path}: tensors {', '.join(names)} have shapes {keys} and {values}; metadata imply {shape}"
+            )
+        parts = [self._dequantize(names[0]).transpose(0, 2, 1), self._dequantize(names[1])]
+        return np.concatenate(parts, axis=1).reshape(shape)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
         """Reads the tensor that Hugging Face calls `name`, as fp32: see `values`."""

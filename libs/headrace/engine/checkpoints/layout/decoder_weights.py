@@ -168,6 +168,11 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         """Reads a tensor that is no matrix of a product."""
         return self._read(name, *shape)
 
+    def table(self, name: str, *shape: int) -> ArrayT:
+        """Reads a table in the checkpoint's precision, of which a step reads few rows."""
+        self.parameter_count += math.prod(shape)
+        return self._tensors.stored(name, shape, self._config.precision)
+
     def projection(self, out_sizes: dict[str, int], in_size: int, *, has_bias: bool) -> Projection[ArrayT, WeightT]:
         """Reads several modules that share an input as one matrix, in the given order."""
         weight = self._tensors.stack([self._matrix(name, size, in_size) for name, size in out_sizes.items()])

@@ -18,7 +18,7 @@ class InputWeights(Generic[ArrayT, WeightT]):
 
     def table(self) -> ArrayT:
         """Reads the rows [vocabulary, layers x size] that tokens look up."""
-        return self._weights.numbers("model.embed_tokens_per_layer.weight", self._inputs.vocabulary_size, self._width)
+        return self._weights.table("model.embed_tokens_per_layer.weight", self._inputs.vocabulary_size, self._width)
 
     def projection(self) -> Projection[ArrayT, WeightT]:
         """Reads the product from embeddings to the inputs of all layers."""

@@ -67,6 +67,9 @@ class _Shapes:
     def precise(self, name: str, shape: tuple[int, ...]) -> None:
         return None
 
+    def stored(self, name: str, shape: tuple[int, ...], precision: str) -> None:
+        return None
+
     def matrix(self, name: str, shape: tuple[int, int]) -> tuple[Module, ...]:
         return ((name, *shape),)
 

@@ -16,7 +16,7 @@ class TokenInputs:
 
     config: InputConfig
     table: Tensor
-    """Rows [vocabulary, layers x size] that tokens look up."""
+    """Rows [vocabulary, layers x size] that tokens look up, in the checkpoint's precision."""
     projection: Linear
     norm: RowNorm
     """Norm of what the product gives one layer."""
@@ -26,6 +26,6 @@ class TokenInputs:
         size, row_count = self.config.size, len(token_ids)
         projected = (self.projection(embedded) * embedded.shape[1] ** -0.5).reshape(-1, size)
         known = token_ids.where(token_ids < self.config.vocabulary_size, 0)
-        looked_up = functional.embedding(known, self.table).reshape(-1, size) * size**0.5
+        looked_up = functional.embedding(known, self.table).to(embedded.dtype).reshape(-1, size) * size**0.5
         inputs = (self.norm(projected) + looked_up) * 2**-0.5
         return [part.contiguous() for part in inputs.view(row_count, -1, size).unbind(1)]

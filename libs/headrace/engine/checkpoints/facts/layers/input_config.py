@@ -12,3 +12,7 @@ class InputConfig:
     """Tokens in the table. Others have the row of token 0."""
     size: int
     """Elements of one layer's input."""
+
+    def table_size(self, layer_count: int) -> int:
+        """Returns the elements of the table, with a row of all layers' inputs for each token."""
+        return self.vocabulary_size * self.size * layer_count

@@ -92,4 +92,9 @@ _DEFAULTS = {
 }
 _ACTIVATION = ("hidden_activation", ("gelu_pytorch_tanh",))
 GEMMA4 = Family("Gemma4ForCausalLM", _adapt, _DEFAULTS, *_ACTIVATION)
+_UNIFIED = {**_DEFAULTS, "hidden_size_per_layer_input": 0, "sliding_window": 1024, "max_position_embeddings": 262144}
+GEMMA4_UNIFIED = Family("Gemma4UnifiedForCausalLM", _adapt, _UNIFIED, *_ACTIVATION)
+GEMMA4_UNIFIED_MULTIMODAL = Family(
+    "Gemma4UnifiedForConditionalGeneration", _adapt, _UNIFIED, *_ACTIVATION, is_nested=True
+)
 GEMMA4_MULTIMODAL = Family("Gemma4ForConditionalGeneration", _adapt, _DEFAULTS, *_ACTIVATION, is_nested=True)

@@ -58,6 +58,26 @@ def test_memory_is_counted_as_the_layers_have_it(name: str, tmp_path: Path) -> N
     assert wide / narrow == pytest.approx(2 * 100 / 24)
 
 
+def test_tables_of_inputs_keep_the_precision_of_the_checkpoint(tmp_path: Path) -> None:
+    """They are half of the smaller models."""
+    make_family(tmp_path, "gemma4")
+    file = tmp_path / "model.safetensors"
+    halves = {name: tensor.bfloat16() for name, tensor in load_file(file).items()}
+    save_file({name: tensor.float() for name, tensor in halves.items()}, file)
+    whole = load(tmp_path)
+    expected = prompt_logits(whole, PROMPTS[1])
+    save_file(halves, file)
+    rewrite(tmp_path, dtype="bfloat16")
+    engine = load(tmp_path)
+    assert torch.equal(prompt_logits(engine, PROMPTS[1]), expected)
+    table = read_model_config(tmp_path).input_table_size
+    assert table == 199 * 6 * 8
+    assert whole.spec.memory.weight_bytes - engine.spec.memory.weight_bytes == 2 * table
+    assert list_footprints(read_model_config(tmp_path), "cpu")[0].weight_bytes == engine.spec.memory.weight_bytes
+    assert engine.spec.cost is not None
+    assert engine.spec.cost.token_operations == 2 * (engine.spec.parameter_count - table)
+
+
 @pytest.mark.parametrize("name", ["gemma3n", "gemma3n_dense"])
 def test_streams_are_planned_as_they_are_read(name: str, tmp_path: Path) -> None:
     make_family(tmp_path, name)
