@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.gguf_text.deepseek_patterns import DEEPSEEK_2, DEEPSEEK_3
 from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_parts import read_parts
 
@@ -32,7 +33,7 @@ _O200K = (
     f"{_WORD_START}{_UPPER}*{_LOWER}+{_WORD_END}|{_WORD_START}{_UPPER}+{_LOWER}*{_WORD_END}"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-SPLIT_PATTERNS: dict[str, str | None] = {
+SPLIT_PATTERNS: dict[str, str | tuple[str, ...] | None] = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
     "smaug-bpe": _LLAMA3,
@@ -42,6 +43,8 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
     "stablelm2": _QWEN2,
+    "deepseek-llm": DEEPSEEK_2,
+    "deepseek-v3": DEEPSEEK_3,
     "gpt-4o": _O200K,
     "minimax-m2": _O200K,
     "gpt-2": None,
@@ -53,7 +56,7 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "starcoder": None,
     "default": None,
 }
-"""Patterns that split text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
+"""Patterns that split text before merging, by `tokenizer.ggml.pre`, one after the other. None is GPT-2's own."""
 _DIGITS_APART = ("command-r", "refact", "smollm", "starcoder")
 """Pre-tokenizers that take each digit alone, before the pattern."""
 
@@ -155,10 +158,11 @@ class GgufText:
             raise Unsupported(f"GGUF pre-tokenizer {pattern_name!r} is not supported; supported: {known}")
         vocabulary = {token: index for index, token in enumerate(self.tokens)}
         tokenizer = Tokenizer(models.BPE(vocabulary, self._merges(), ignore_merges=pattern_name in _LLAMA3_NAMES))
-        pattern = SPLIT_PATTERNS[pattern_name]
+        found = SPLIT_PATTERNS[pattern_name]
+        patterns = (found,) if isinstance(found, str) else found or ()
         digits = [pre_tokenizers.Digits(individual_digits=True)] if pattern_name in _DIGITS_APART else []
-        steps: list[Any] = [*digits, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else [])]
-        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None))
+        steps: list[Any] = [*digits, *(pre_tokenizers.Split(Regex(each), "isolated") for each in patterns)]
+        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=found is None))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()
         return tokenizer

@@ -138,6 +138,8 @@ def test_templates_have_the_names_of_the_file(tmp_path: Path) -> None:
         ("llama-bpe", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
         ("qwen2", ["HelloWorld", "'ll", " ", *"12345", " a", "/\n\n"]),
         ("gpt-4o", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+        ("deepseek-llm", ["HelloWorld", "'", "ll", " ", "12345", " a", "/", "\n", "\n"]),
+        ("deepseek-v3", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
         ("minimax-m2", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
     ],
 )

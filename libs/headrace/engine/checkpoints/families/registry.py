@@ -1,5 +1,7 @@
 """The architectures that Headrace supports."""
 
+from difflib import get_close_matches
+
 from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
 from headrace.engine.checkpoints.families.composed.apertus import APERTUS
 from headrace.engine.checkpoints.families.composed.arcee import ARCEE
@@ -98,8 +100,6 @@ FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPO
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)
 ENCODER_FAMILIES = {architecture: family for family in _ENCODERS for architecture in family.architectures}
-DECODER = "ForCausalLM"
-"""End of the name of a decoder that makes text."""
 HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")} | {
     "Gemma3TextModel": "Gemma3ForCausalLM"
 }
@@ -107,7 +107,7 @@ HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral"
 
 
 def find_family(architecture: str) -> Family:
-    """Returns the decoder family. Raises Unsupported, listing the supported ones."""
+    """Returns the decoder family. Raises Unsupported, naming supported ones that are alike."""
     if architecture in ENCODER_FAMILIES:
         raise Unsupported(f"architecture {architecture} makes embeddings and no text: it can be served, no more")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
@@ -117,7 +117,7 @@ def find_family(architecture: str) -> Family:
 
 
 def find_encoder_family(architecture: str) -> EncoderFamily:
-    """Returns the encoder family. Raises Unsupported, listing the supported ones."""
+    """Returns the encoder family. Raises Unsupported, naming supported ones that are alike."""
     if architecture not in ENCODER_FAMILIES:
         raise _unsupported(architecture)
     return ENCODER_FAMILIES[architecture]
@@ -128,10 +128,9 @@ def _unsupported(architecture: str) -> Unsupported:
         return Unsupported(
             f"architecture {architecture} is not supported: {absent.reason}; the nearest that is: {absent.nearest}"
         )
-    encoders = [name for name in ENCODER_FAMILIES if name.endswith("Model")]
-    decoders = [name.removesuffix(DECODER) for name in FAMILIES if name.endswith(DECODER)]
-    parts = [name for name in FAMILIES if not name.endswith(DECODER)]
+    known = (*FAMILIES, *ENCODER_FAMILIES)
+    alike = get_close_matches(architecture, known, n=3) or [LLAMA.architecture]
     return Unsupported(
-        f"architecture {architecture} is not supported: only {', '.join(decoders)} (each {DECODER}), "
-        f"{', '.join(parts)} for text, {', '.join(encoders)} for embeddings"
+        f"architecture {architecture} is not supported; of the {len(known)} that are, those most alike by name are "
+        f"{', '.join(alike)}: docs/guide/models.md lists all"
     )
