@@ -61,6 +61,8 @@ class TemplateFacts:
     tool_call_syntax: str = OWN_SYNTAX
     reasoning_start: str = ""
     reasoning_end: str = ""
+    has_pair_roles: bool = False
+    """Whether it knows the roles `query` and `document`, of a pair that is scored."""
 
 
 def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
@@ -84,6 +86,7 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
         tool_call_syntax=HARMONY if has_channels else _syntax(source) if shows_tools else OWN_SYNTAX,
         reasoning_start=start,
         reasoning_end=end,
+        has_pair_roles={"query", "document"} <= words,
     )
 
 
