@@ -8,10 +8,12 @@ from functools import cached_property
 from headrace.errors.tree import ConfigError
 from headrace.planning.device_profile import DeviceProfile
 from headrace.planning.footprint import Footprint
-from headrace.planning.roofline import Launch, attention_launch, product_launch
+from headrace.planning.roofline import Launch, attention_launch, product_launch, state_launch
 
 RESERVE = 0.1
 """Fraction of a device's memory that is left for activations and everything else."""
+STATES_EACH = 3
+"""States of a request in a model that keeps some: its own, and two snapshots for the prefix cache."""
 CHUNK = 512
 """Tokens of a prompt that a step reads."""
 REDUCTIONS = 2
@@ -38,12 +40,17 @@ class Deployment:
     @cached_property
     def kv_token_count(self) -> int:
         """Tokens whose keys and values fit beside the weights. 0: the model does not fit."""
-        left = self.memory_bytes * (1 - RESERVE) - self.footprint.weight_bytes
-        return max(0, int(left // self.footprint.kv_bytes_per_token))
+        return max(0, int(self._left // max(1, self.footprint.kv_bytes_per_token)))
 
     def request_count(self, context: int) -> int:
-        """Returns how many requests of `context` tokens fit at once."""
-        return self.kv_token_count // context
+        """Returns how many requests of `context` tokens fit at once, each with its state and the snapshots of it."""
+        each = context * self.footprint.kv_bytes_per_token + STATES_EACH * self.footprint.state_bytes
+        return max(0, int(self._left // max(1, each)))
+
+    @property
+    def _left(self) -> float:
+        """Bytes beside the weights."""
+        return self.memory_bytes * (1 - RESERVE) - self.footprint.weight_bytes
 
     def step_seconds(self, batch: int, context: int) -> float:
         """Predicts a step in which each of `batch` sequences gets a token after `context` others."""
@@ -97,7 +104,8 @@ class Deployment:
         *inner, head = self.footprint.shape.products
         layer_count = self.footprint.shape.config.layer_count
         launches = [product_launch(self.footprint, product, row_count) for product in inner]
-        launches += [attention(layer) for layer in range(layer_count)]
+        launches += [attention(layer) for layer in self.footprint.shape.config.kv_layers]
+        launches.append(state_launch(self.footprint, row_count, logit_count))
         launches.append(product_launch(self.footprint, head, logit_count))
         return self._total(launches) + layer_count * (self.device.assumed.layer_seconds + self._exchange(row_count))
 

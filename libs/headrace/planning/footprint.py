@@ -54,7 +54,7 @@ class Footprint:
     def kv_bytes_per_token(self) -> int:
         """Keys and values of a token in all layers that keep any."""
         parts = [part.config for part in attention_parts(self.shape.config)]
-        sizes = [(part.layer_count, part.kv_head_count, part.head_size) for part in parts]
+        sizes = [(len(part.kv_layers), part.kv_head_count, part.head_size) for part in parts]
         return sum(KvShape(*each, 1, self._kv_storage).block_bytes for each in sizes)
 
     def layer_kv_bytes(self, index: int) -> int:
@@ -68,6 +68,12 @@ class Footprint:
         kernels compute the model."""
         is_coded = self.packings and self.device_kind == "cpu" and not self.shape.config.blocks.misfit
         return Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
+
+    @property
+    def state_bytes(self) -> int:
+        """States of a sequence, fp32, in all layers that keep one."""
+        states = self.shape.config.blocks.states
+        return 0 if states is None else ITEM_BYTES["float32"] * states.number_count
 
     @property
     def arithmetic_precision(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headrace.engine.checkpoints.layout.model_shape import Product
 from headrace.planning.device_profile import DeviceProfile
-from headrace.planning.footprint import Footprint
+from headrace.planning.footprint import ITEM_BYTES, Footprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,10 @@ def attention_launch(footprint: Footprint, layer: int, query_count: int, context
         sequence_count * (min(seen + query_count, context) * layer_kv_bytes + query_count * query_bytes),
         4.0 * sequence_count * query_count * mean_seen * query_size,
     )
+
+
+def state_launch(footprint: Footprint, row_count: int, sequence_count: int) -> Launch:
+    """Counts the recurrences of all layers that keep a state: each of `sequence_count` sequences reads and writes its
+    own once, and each row decays it, is taken in and reads it. Nothing for models without."""
+    numbers = footprint.state_bytes / ITEM_BYTES["float32"]
+    return Launch(2.0 * sequence_count * footprint.state_bytes, 6.0 * row_count * numbers)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
+from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.torch.layers.linear import Linear
@@ -45,6 +46,8 @@ class InputObserver:
         """Returns the same layer with its inputs observed."""
         if not isinstance(layer, PreNormLayer | SandwichNormLayer):
             raise TypeError(f"cannot watch a {type(layer).__name__}")
+        if not isinstance(layer.attention, SelfAttention):
+            raise TypeError(f"cannot watch a {type(layer.attention).__name__}")
         name = f"model.layers.{index}"
         record_input, record_inner = self._recorders(f"{name}.self_attn")
         attention = replace(

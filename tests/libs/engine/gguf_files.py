@@ -42,6 +42,7 @@ ARCHITECTURES = {
     "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
     "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
     "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
+    "lfm2": gguf.MODEL_ARCH.LFM2,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
@@ -81,10 +82,13 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
+    if config["model_type"] == "lfm2":
+        add_short_convolutions(writer, config)
+    else:
+        writer.add_head_count_kv(config["num_key_value_heads"])
     if "rms_norm_eps" in config:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    else:
+    elif config["model_type"] != "lfm2":
         centered = ("layer_norm_eps", "norm_epsilon", "norm_eps")
         writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):
@@ -106,6 +110,14 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
             add(config[key])
     add_rope(writer, config)
     return writer
+
+
+def add_short_convolutions(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    """Layers that convolve have no KV heads."""
+    attends = [kind == "full_attention" for kind in config["layer_types"]]
+    writer.add_head_count_kv([config["num_key_value_heads"] * each for each in attends])
+    writer.add_shortconv_l_cache(config["conv_L_cache"])
+    writer.add_layer_norm_rms_eps(config["norm_eps"])
 
 
 def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
@@ -183,7 +195,9 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
-    """Gemma's norms get their offset, Llama's heads are interleaved."""
+    """Gemma's norms get their offset, Llama's heads are interleaved, short convolutions lose a dimension of 1."""
+    if name.endswith("conv.conv.weight"):
+        return values.squeeze(1)
     if config["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
         return values + np.float32(1)
     if ARCHITECTURES[config["model_type"]] in PERMUTED:

@@ -18,6 +18,14 @@ VISION = {
     "image_size": 28,
     "patch_size": 14,
 }
+QWEN_VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "depth": 1,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "num_position_embeddings": 16,
+}
 TEXT = {
     "vocab_size": 199,
     "hidden_size": 64,
@@ -364,4 +372,136 @@ COMPOSED: dict[str, dict[str, Any]] = {
     "apertus_biased": {"model_type": "apertus", "attention_bias": True, "dtype": "float32"},
 }
 """Families whose blocks torch computes."""
-LATER_FAMILIES = FUSED | COMPOSED
+DELTA = {
+    "num_hidden_layers": 4,
+    "head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+}
+SPACES = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 24, "mamba_n_groups": 2, "mamba_d_conv": 4}
+STATES: dict[str, dict[str, Any]] = {
+    "lfm2": {
+        "model_type": "lfm2",
+        "num_hidden_layers": 4,
+        "layer_types": ["conv", "full_attention", "conv", "conv"],
+        "block_multiple_of": 16,
+    },
+    "lfm2_biased": {
+        "model_type": "lfm2",
+        "full_attn_idxs": [2],
+        "conv_bias": True,
+        "conv_L_cache": 4,
+        "block_auto_adjust_ff_dim": False,
+        "tie_word_embeddings": False,
+    },
+    "granite_spaces": {
+        "model_type": "granitemoehybrid",
+        **FACTORS,
+        **SPACES,
+        "num_hidden_layers": 4,
+        "num_local_experts": 0,
+        "shared_intermediate_size": 80,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+    },
+    "granite_spaces_moe": {
+        "model_type": "granitemoehybrid",
+        **FACTORS,
+        **SPACES,
+        "intermediate_size": 40,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+        "shared_intermediate_size": 48,
+        "mamba_n_groups": 1,
+        "mamba_conv_bias": False,
+        "mamba_proj_bias": True,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "position_embedding_type": "rope",
+        "tie_word_embeddings": False,
+    },
+    "falcon_h1": {
+        "model_type": "falcon_h1",
+        **SPACES,
+        "mamba_d_ssm": 128,
+        "attention_in_multiplier": 0.7,
+        "attention_out_multiplier": 1.3,
+        "key_multiplier": 0.6,
+        "ssm_in_multiplier": 1.2,
+        "ssm_out_multiplier": 0.8,
+        "ssm_multipliers": [0.9, 1.1, 0.7, 1.3, 0.8],
+        "mlp_multipliers": [1.4, 0.6],
+        "embedding_multiplier": 2.0,
+        "lm_head_multiplier": 0.5,
+    },
+    "falcon_h1_norm": {
+        "model_type": "falcon_h1",
+        **SPACES,
+        "mamba_d_ssm": 128,
+        "mamba_rms_norm": True,
+        "mamba_norm_before_gate": False,
+        "tie_word_embeddings": False,
+    },
+    "nemotron_h": {
+        "model_type": "nemotron_h",
+        "layer_types": ["linear_attention", "mlp", "full_attention", "linear_attention", "mlp"],
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 16,
+        "ssm_state_size": 24,
+        "n_groups": 2,
+        "head_dim": 32,
+        "tie_word_embeddings": False,
+    },
+    "mamba2": {
+        "model_type": "mamba2",
+        "num_heads": 8,
+        "head_dim": 16,
+        "state_size": 24,
+        "n_groups": 2,
+        "use_bias": True,
+    },
+    "lfm2_moe": {
+        **EXPERTS,
+        "model_type": "lfm2_moe",
+        "layer_types": ["conv", "full_attention", "conv"],
+        "num_dense_layers": 1,
+    },
+    "qwen3_next": {**DELTA, **EXPERTS, "model_type": "qwen3_next", "shared_expert_intermediate_size": 48},
+    "qwen3_next_dense": {
+        **DELTA,
+        "model_type": "qwen3_next",
+        "num_experts": 0,
+        "linear_conv_kernel_dim": 3,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    },
+    "qwen3_5": {**DELTA, "model_type": "qwen3_5_text"},
+    "qwen3_5_moe": {
+        "initializer_range": 0.1,
+        **DELTA,
+        **EXPERTS,
+        "model_type": "qwen3_5_moe_text",
+        "shared_expert_intermediate_size": 48,
+    },
+    "qwen3_5_multimodal": {
+        "model_type": "qwen3_5",
+        "num_hidden_layers": 4,
+        "text_config": {**TEXT, **DELTA, "model_type": "qwen3_5_text"},
+        "vision_config": {**QWEN_VISION, "model_type": "qwen3_5_vision"},
+    },
+    "qwen3_5_moe_multimodal": {
+        "model_type": "qwen3_5_moe",
+        "num_hidden_layers": 4,
+        "text_config": {
+            **TEXT,
+            **DELTA,
+            **EXPERTS,
+            "initializer_range": 0.07,
+            "model_type": "qwen3_5_moe_text",
+            "shared_expert_intermediate_size": 48,
+        },
+        "vision_config": {**QWEN_VISION, "model_type": "qwen3_5_moe_vision"},
+    },
+}
+"""Families with layers that keep a state."""
+LATER_FAMILIES = FUSED | COMPOSED | STATES

@@ -12,6 +12,8 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.evaluation.sequence_model import SequenceModel
+from headrace.planning.deployment import Deployment
+from headrace.planning.device_profile import Assumptions, DeviceProfile
 from headrace.planning.footprint import Footprint, list_footprints
 from headrace.quantization.checkpoint_quantizer import quantize_checkpoint
 from headrace.quantization.quantization_settings import QuantizationSettings
@@ -68,3 +70,24 @@ def test_a_gpu_holds_codes_as_they_are_and_computes_in_16_bits() -> None:
     assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 8 + 2 * (tables + norms)
     assert footprint.shape.parameter_count == matrices + tables + norms
     assert footprint.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize("family", ["lfm2", "qwen3_next", "granite_spaces_moe", "falcon_h1", "nemotron_h", "mamba2"])
+def test_models_that_keep_states(tmp_path: Path, family: str) -> None:
+    make_family(tmp_path, family)
+    footprint = footprints(tmp_path)[0]
+    engine = load_text_engine(tmp_path, EngineConfig(block_count=64, max_running_count=2, state_snapshot_count=1))
+    spec = engine.spec
+    engine.close()
+    assert footprint.kv_bytes_per_token == spec.memory.kv_bytes // (spec.block_count * spec.block_size)
+    assert footprint.state_bytes == spec.memory.state_bytes // 4
+    assert footprint.shape.parameter_count == spec.parameter_count
+
+
+def test_plans_count_a_state_and_two_snapshots_for_each_request(tmp_path: Path) -> None:
+    make_family(tmp_path, "qwen3_next")
+    footprint = footprints(tmp_path)[0]
+    each = 32 * footprint.kv_bytes_per_token + 3 * footprint.state_bytes
+    memory = int((footprint.weight_bytes + 7.5 * each) / 0.9)
+    device = DeviceProfile("small", "cpu", memory, 0.0, {"float32": 0.0}, "float32", 0.0, assumed=Assumptions())
+    assert Deployment(footprint, device).request_count(32) == 7

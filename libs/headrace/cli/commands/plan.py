@@ -100,6 +100,8 @@ class _Row:
     precision: str
     weight_bytes: int
     kv_bytes_per_token: int
+    state_bytes: int
+    """States of a sequence, in models whose layers keep some."""
     kv_token_count: int
     """Tokens whose KV fits beside the weights. 0: the model does not fit."""
     request_count: int
@@ -173,6 +175,7 @@ def _row(deployment: "Deployment", context: int, batch: Sequence[int]) -> _Row:
         deployment.footprint.precision,
         deployment.footprint.weight_bytes,
         deployment.footprint.kv_bytes_per_token,
+        deployment.footprint.state_bytes,
         deployment.kv_token_count,
         deployment.request_count(context),
         [deployment.token_rate(size, context) for size in batch],

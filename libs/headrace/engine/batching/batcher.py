@@ -194,6 +194,7 @@ class Batcher:
         self.pool.check_invariants([*(sequence.held_blocks for sequence in queues), *self.leases.tables])
         if len(queues.running) > self._spec.max_running_count:
             raise AssertionError("more sequences run than there are places")
+        self._blocks.check_states(queues)
         for sequence in queues.running:
             self._blocks.check_invariants(sequence)
         for sequence in (*queues.waiting, *queues.held):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from headrace.engine.batching.eviction import SINK_COUNT, dropped_count
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, TokenLogprob, Urgency
 from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.engine.kv.sequence_state import SequenceState
 from headrace.kv.block_hash import extend_hashes, root_hash
 
 
@@ -34,6 +35,11 @@ class Sequence:
     """Tokens whose KV is in the cache."""
     block_table: "array[int]" = field(default_factory=make_block_table)
     """Numbers of the KV blocks that hold its context, in order."""
+    shared_block_count: int = 0
+    """Full blocks of its beginning that the prefix cache had when it was last looked for, whether or not it has the
+    state behind them."""
+    state: SequenceState | None = None
+    """State beside the blocks, for models that keep one, while the sequence runs."""
     first_block: int = 0
     """Blocks at the beginning of the table that were given back, because no layer sees them any more. The pool's
     `no_block` stands for them."""

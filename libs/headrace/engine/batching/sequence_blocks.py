@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from headrace.engine.batching.sequence import Sequence, make_block_table
+from headrace.engine.batching.sequence_states import SequenceStates
 from headrace.engine.contract.block_need import BlockNeed
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.kv.block_pool import BlockPool
@@ -17,6 +18,7 @@ class SequenceBlocks:
 
     def __init__(self, spec: EngineSpec, pool: BlockPool) -> None:
         self._pool = pool
+        self._states = SequenceStates.of(spec, pool)
         self._size = spec.block_size
         self._need = BlockNeed.of(spec)
         self._watermark = math.ceil(spec.block_count * WATERMARK)
@@ -33,17 +35,20 @@ class SequenceBlocks:
 
     def grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
-        if token_count <= len(sequence.block_table) * self._size:
-            return True
-        missing = self._need.count(token_count) - len(sequence.block_table)
-        if missing > self._pool.free_count:
-            return False
-        sequence.block_table.extend(self._pool.allocate(missing))
+        if token_count > len(sequence.block_table) * self._size:
+            missing = self._need.count(token_count) - len(sequence.block_table)
+            if missing > self._pool.free_count:
+                return False
+            sequence.block_table.extend(self._pool.allocate(missing))
+        if self._states is not None:
+            self._states.prepare(sequence, token_count)
         return True
 
     def free(self, sequence: Sequence) -> None:
         """Frees all blocks of a sequence: none of its tokens is computed any more."""
         self._pool.release(sequence.held_blocks)
+        if self._states is not None:
+            self._states.free(sequence)
         sequence.block_table = make_block_table()
         sequence.first_block = 0
         sequence.computed_count = 0
@@ -77,7 +82,11 @@ class SequenceBlocks:
         sequence.hash_blocks(sequence.context_count, self._size)
         hashes = sequence.block_hashes[: (sequence.context_count - 1) // self._size]
         if self._need.window is None:
-            return self._pool.find(hashes)
+            found = self._pool.find(hashes)
+            if self._states is None:
+                return found
+            sequence.shared_block_count = len(found)
+            return found[: self._states.count_continuable(hashes[: len(found)])]
         return self._pool.find_seen(hashes, lambda count: self._need.first_seen(count * self._size))
 
     def begin(self, sequence: Sequence, cached: list[int]) -> None:
@@ -86,6 +95,8 @@ class SequenceBlocks:
         self._pool.share(found)
         sequence.block_table = make_block_table(cached)
         sequence.first_block = len(cached) - len(found)
+        if self._states is not None:
+            self._states.begin(sequence, len(cached))
 
     def publish(self, sequence: Sequence, start: int) -> None:
         """Makes the blocks findable that were completed since `start` tokens were computed. Only now: their content
@@ -95,6 +106,13 @@ class SequenceBlocks:
             sequence.hash_blocks(sequence.computed_count, self._size)
             for index in range(first, end):
                 self._pool.publish(sequence.block_table[index], sequence.block_hashes[index])
+            if self._states is not None:
+                self._states.publish(sequence)
+
+    def check_states(self, sequences: Iterable[Sequence]) -> None:
+        """Raises AssertionError if a slot of a state has no owner, or two. `sequences` are all that there are."""
+        if self._states is not None:
+            self._states.check_invariants(sequences)
 
     def check_invariants(self, sequence: Sequence) -> None:
         """Raises AssertionError if a running sequence's table is wrong."""

@@ -141,5 +141,6 @@ def open_array_weights(
         return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), rounding)
     arrays = SafetensorsArrays(source, scheme)
     names = StoredNames.of(naming, arrays)
-    own = arrays if naming.stacked is None else StackedArrays(arrays, naming.stacked)
+    stacked = names.stacked(naming, arrays)
+    own = arrays if stacked is None else StackedArrays(arrays, stacked)
     return ArrayWeights(own if names.are_usual else NamedArrays(own, names), rounding)

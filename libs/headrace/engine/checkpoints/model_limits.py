@@ -68,7 +68,7 @@ def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
 def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:
     """Returns the number of KV blocks: as configured, or as many as running sequences need and `kv_bytes` holds."""
     wanted = config.max_running_count * -(-max_len // config.block_size)
-    return config.block_count or min(wanted, max(1, kv_bytes // block_bytes))
+    return config.block_count or min(wanted, max(1, kv_bytes // max(1, block_bytes)))
 
 
 def host_kv_bytes(config: EngineConfig) -> int:

@@ -37,5 +37,6 @@ def open_weights(
         return GgufFile(source, round_to_bits)
     weights = Weights(source, scheme, round_to_bits)
     names = StoredNames.of(naming, weights)
-    own = weights if naming.stacked is None else StackedWeights(weights, naming.stacked)
+    stacked = names.stacked(naming, weights)
+    own = weights if stacked is None else StackedWeights(weights, stacked)
     return own if names.are_usual else NamedWeights(own, names)

@@ -37,6 +37,8 @@ class EngineSpec:
     """Digest of the model's outputs for a fixed input: it changes with whatever changes a result. Empty: not known."""
     window: int | None = None
     """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
+    snapshot_count: int | None = None
+    """Snapshots of states that the prefix cache can have. None: the model keeps keys and values, and no states."""
     long_context: Literal["stop", "evict"] = "stop"
     """Behavior when a request reaches `max_model_length`: it ends, or continues with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)

@@ -62,6 +62,10 @@ class EngineConfig(Settings):
     most of what the largest steps leave on a GPU."""
     prefix_cache: bool = True
     """Keep the KV blocks of finished prompts and share them."""
+    state_snapshot_count: int = Field(default=0, ge=0)
+    """Maximum number of snapshots that the prefix cache keeps of the states of models such as LFM2, from which prompts
+    that begin alike continue. They take a quarter of the memory of the KV cache at most. 0 takes two for each sequence
+    that may run."""
     sampling_defaults: Literal["checkpoint", "neutral"] = "checkpoint"
     """Sampling where a request says nothing: as the model's `generation_config.json` recommends, or from the model's
     own distribution."""

@@ -33,12 +33,15 @@ class ModelCost:
     """Bytes of the keys and values of one token, in all layers."""
     token_operations: int = 0
     """Operations of the products of one token with the weights."""
+    state_bytes: int = 0
+    """Bytes of the states of layers that keep some: each token reads and writes them."""
     pair_operations: int = 0
     """Operations of one query and one key, in all heads and layers."""
 
     def moved_bytes(self, work: StepWork) -> int:
         """Returns the bytes that some work reads from memory or writes to it."""
-        return work.step_count * self.step_bytes + (work.read_token_count + work.token_count) * self.token_bytes
+        kv_bytes = (work.read_token_count + work.token_count) * self.token_bytes
+        return work.step_count * self.step_bytes + kv_bytes + 2 * work.token_count * self.state_bytes
 
     def operations(self, work: StepWork) -> int:
         """Returns the arithmetic operations of some work."""

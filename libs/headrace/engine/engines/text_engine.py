@@ -58,10 +58,12 @@ class TextEngine:
         self._failures: deque[HeadraceError] = deque()
         self._grammars = GrammarQueue(compiler)
         self._is_asleep = False
-        store = store_of(runner) if prefix_cache and spec.window is None and spec.fingerprint else None
+        is_whole = spec.window is None and spec.snapshot_count is None
+        store = store_of(runner) if prefix_cache and is_whole and spec.fingerprint else None
         kind = type(runner).__name__
         self.exchange = None if store is None else CachedBlocks(spec, kind, store, self._batcher.leases)
-        """The prefix cache for other engines. None: it may lack blocks of a prompt, or they cannot be copied."""
+        """The prefix cache for other engines. None: it may lack blocks of a prompt, or they cannot be copied, or do not
+        say all that its next token depends on."""
 
     @property
     def spec(self) -> EngineSpec:

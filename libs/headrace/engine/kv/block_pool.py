@@ -18,6 +18,8 @@ class BlockPool:
         self.no_block = block_count
         """Number that stands in a table for a block that is not needed. A cache may have a block of zeros under it."""
         self.prefix_cache = prefix_cache
+        self.on_forget: Callable[[bytes], None] | None = None
+        """Function that receives the hash of each block that leaves the prefix cache. None: there is none."""
         self._reference_counts = [0] * block_count
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(block_count))
         """Free blocks in the order of reuse."""
@@ -140,6 +142,8 @@ class BlockPool:
         if block_hash is None:
             return
         del self._blocks[block_hash]
+        if self.on_forget is not None:
+            self.on_forget(block_hash)
         if block_hash in self._stored:
             del self._stored[block_hash]
         else:

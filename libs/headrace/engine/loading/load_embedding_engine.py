@@ -19,6 +19,7 @@ from headrace.engine.loading.load_score_head import load_score_head
 from headrace.engine.loading.load_vector_head import load_sentence_head
 from headrace.engine.loading.load_whole_engine import load_whole_engine
 from headrace.engine.loading.model_costs import decoder_cost
+from headrace.engine.loading.state_limits import running_count
 from headrace.errors.tree import Unsupported
 from headrace.folder_text.score_tokens import read_score_tokens
 
@@ -47,7 +48,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
         max_model_length=min(max_len, settings.max_len or max_len, kv_token_count),
-        max_running_count=config.max_running_count,
+        max_running_count=running_count(config, model.state_slots),
         max_step_token_count=config.max_step_token_count,
         block_size=config.block_size,
         block_count=model.block_count,
@@ -55,6 +56,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         device=model.device,
         precision=model.precision,
         parameter_count=model.parameter_count + head.parameter_count,
+        snapshot_count=None if model.state_slots is None else model.state_slots.snapshot_count,
         embedding_size=head.size(model_config.hidden_size),
         scores_pairs=tokens is not None,
         memory=memory,

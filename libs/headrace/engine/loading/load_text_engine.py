@@ -21,19 +21,21 @@ from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_speculator import load_speculator
 from headrace.engine.loading.model_costs import decoder_cost
+from headrace.engine.loading.state_limits import fit_to_states, running_count
 from headrace.errors.tree import ConfigError
 
 
 def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     model_config = read_model_config(folder)
+    config = fit_to_states(config, model_config)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config, max_len)
     spec = EngineSpec(
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
         max_model_length=max_len,
-        max_running_count=config.max_running_count,
+        max_running_count=running_count(config, model.state_slots),
         max_step_token_count=config.max_step_token_count,
         block_size=config.block_size,
         block_count=model.block_count,
@@ -42,6 +44,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         precision=model.precision,
         parameter_count=model.parameter_count,
         cost=decoder_cost(model_config, model.parameter_count, model.memory, model.block_count * config.block_size),
+        snapshot_count=None if model.state_slots is None else model.state_slots.snapshot_count,
         long_context=_long_context(config, max_len),
         window=_window(model_config, config, max_len),
         default_sampling=_default_sampling(folder, config),

@@ -5,6 +5,10 @@ from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.contract.model_cost import ModelCost
 
+STATE_ITEM_BYTES = 4
+"""States are fp32."""
+STATE_OPERATIONS = 6
+"""Operations of a token for each number of a state: it decays, takes the token in, and is read."""
 GATED_MATRICES = 3
 """Matrices of a gated feed-forward block: gate, up and down."""
 
@@ -19,11 +23,13 @@ def decoder_cost(config: DecoderConfig, parameter_count: int, memory: HeldMemory
     lookup = table if not config.tied_embeddings or not config.has_head else 0
     active_count = parameter_count - lookup - config.input_table_size - _idle_expert_parameters(config)
     read_share = max(0, active_count) / parameter_count if parameter_count else 0.0
+    state_count = 0 if config.blocks.states is None else config.blocks.states.number_count
     return ModelCost(
         step_bytes=int(memory.weight_bytes * read_share),
         token_bytes=memory.kv_bytes // kv_token_count if kv_token_count else 0,
-        token_operations=2 * max(0, active_count),
-        pair_operations=4 * config.head_count * sum(config.heads(at).head_size for at in range(config.layer_count)),
+        token_operations=2 * max(0, active_count) + STATE_OPERATIONS * state_count,
+        state_bytes=STATE_ITEM_BYTES * state_count,
+        pair_operations=4 * config.head_count * sum(config.heads(at).head_size for at in config.kv_layers),
     )
 
 

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from headrace.engine.parallel.collective import Collective
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
+from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.kernel_linear import KernelLinear
@@ -37,6 +38,8 @@ def summed(layer: DecoderLayer, collective: Collective) -> DecoderLayer:
     """Returns the layer with both of its blocks summed over ranks."""
     if not isinstance(layer, PreNormLayer | SandwichNormLayer):
         raise TypeError(f"a layer of type {type(layer).__name__} cannot be shared")
+    if not isinstance(layer.attention, SelfAttention):
+        raise TypeError(f"a block of type {type(layer.attention).__name__} cannot be shared")
     attention = replace(layer.attention, output=SummedBlock(layer.attention.output, collective))
     return replace(layer, attention=attention, mlp=_summed_mlp(layer.mlp, collective))
 

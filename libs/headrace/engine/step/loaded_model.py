@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.contract.state_slots import StateSlots
 from headrace.engine.step.launching.launcher import Launcher
 from headrace.engine.step.runner import Runner
 
@@ -18,5 +19,7 @@ class LoadedModel:
     precision: str
     """Name of the weights' precision, for people."""
     memory: HeldMemory
+    state_slots: StateSlots | None = None
+    """Places for states. None: no layer keeps one."""
     launcher: Launcher | None = None
     """The runner, if its steps may be launched one ahead."""

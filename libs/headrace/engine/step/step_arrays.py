@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.kv.sequence_state import MAX_CAPTURES
 
 Integers = NDArray[np.int64]
 SPAN_FIELDS = 4
+MOVE_FIELDS = 2 + 2 * MAX_CAPTURES
 
 
 class Span(NamedTuple):
@@ -38,7 +40,7 @@ class StepArrays:
     """
 
     # No dataclass: one is made for each step, which would take a third of the time.
-    __slots__ = ("adapters", "buffer", "logit_count", "span_count", "table_size", "token_count")
+    __slots__ = ("_moves", "adapters", "buffer", "logit_count", "span_count", "table_size", "token_count")
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class StepArrays:
         spans: "array[int]",
         logit_rows: "array[int]",
         adapters: tuple[str, ...] = (),
+        moves: "array[int] | None" = None,
     ) -> None:
         self.buffer = token_ids + tables + spans + logit_rows
         self.token_count = len(token_ids)
@@ -55,6 +58,7 @@ class StepArrays:
         self.logit_count = len(logit_rows)
         self.adapters = adapters
         """Name of the adapter of each span, empty for the model as it is. Nothing where no span has one."""
+        self._moves = moves
 
     @classmethod
     def of(cls, chunks: Iterable[Chunk], logit_rows: Sequence[int] = ()) -> "StepArrays":
@@ -62,14 +66,17 @@ class StepArrays:
         token_ids: list[int] = []
         spans: list[int] = []
         tables = array("q")
+        moves = array("q")
         adapters = []
         for chunk in chunks:
             spans += (len(token_ids), chunk.token_count, chunk.start, len(tables))
             token_ids += chunk.token_ids
             tables += chunk.sequence.block_table
             adapters.append(chunk.sequence.request.adapter)
+            if chunk.sequence.state is not None:
+                moves.extend(chunk.sequence.state.moves(chunk.start, chunk.end))
         names = tuple(adapters) if any(adapters) else ()
-        return cls(array("q", token_ids), tables, array("q", spans), array("q", logit_rows), names)
+        return cls(array("q", token_ids), tables, array("q", spans), array("q", logit_rows), names, moves)
 
     @property
     def token_ids(self) -> Integers:
@@ -92,6 +99,11 @@ class StepArrays:
     def logit_rows(self) -> Integers:
         """Indices of the tokens whose logits are wanted [rows]."""
         return self._part(len(self.buffer) - self.logit_count, self.logit_count)
+
+    @property
+    def states(self) -> Integers:
+        """Moves of the states of spans [spans, 6], see `SequenceState.moves`. No rows where sequences keep none."""
+        return np.frombuffer(self._moves or array("q"), np.int64).reshape(-1, MOVE_FIELDS)
 
     @property
     def positions(self) -> Integers:

@@ -4,10 +4,14 @@ import torch
 
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, CheckpointFacts, choose_block_count, host_kv_bytes
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.state_slots import NO_SLOTS, StateSlots
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.backend import Backend
+from headrace.engine.torch.backends.decoder_memory import build_memory
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.decoder.states.slot_choice import choose_slots
+from headrace.engine.torch.decoder.states.state_arena import slot_bytes
 from headrace.engine.torch.device.device_memory import NOTHING_LATER, CudaMemory, LaterMemory
 from headrace.engine.torch.kv_room import measure_kv_room
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
@@ -57,8 +61,14 @@ def build_attention(
     room = kv_bytes(config, backend.device)
     if backend.device.type == "cuda" and not (config.kv_cache_bytes or config.block_count):
         room = measure_kv_room(CudaMemory(backend.device), config, backend, decoder, max_len)
-    count = count_blocks(config, max_len, plan.block_bytes, room, later)
-    return plan.build(decoder.heads, decoder.attentions(max_len), count)
+    slots = _state_slots(config, decoder, room)
+    left = room if decoder.states is None else room - slots.count * slot_bytes(decoder.states)
+    count = count_blocks(config, max_len, plan.block_bytes, left, later)
+    return build_memory(plan, decoder, max_len, count, slots, backend.device)
+
+
+def _state_slots(config: EngineConfig, decoder: Decoder, room: int) -> StateSlots:
+    return NO_SLOTS if decoder.states is None else choose_slots(config, slot_bytes(decoder.states), room)
 
 
 def count_blocks(config: EngineConfig, max_len: int, block_bytes: int, room: int, later: LaterMemory) -> int:

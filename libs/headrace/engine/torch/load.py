@@ -52,9 +52,17 @@ def load_torch(
             graphs.capture()
     runner = TorchRunner(decoder, attention, backend, adapters, graphs, chosen)
     precision = describe_precision(config, model, dtype)
-    memory = HeldMemory(weights.byte_count, attention.byte_count)
     launcher = None if chosen is None else runner
-    return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory, launcher)
+    return LoadedModel(
+        runner,
+        attention.block_count,
+        decoder.parameter_count,
+        str(device),
+        precision,
+        HeldMemory(weights.byte_count, attention.byte_count, getattr(attention, "state_bytes", 0)),
+        getattr(attention, "slots", None),
+        launcher,
+    )
 
 
 def _warm_up(

@@ -40,7 +40,7 @@ def to_worker_status(status: Status) -> WorkerStatus:
         draining=status.draining,
         open_request_count=status.open_request_count,
         weight_byte_count=memory.weight_bytes,
-        kv_byte_count=memory.kv_bytes,
+        kv_byte_count=memory.kv_bytes + memory.state_bytes,
         resident_byte_count=status.resident_bytes,
         draft_token_count=stats.draft_token_count,
         accepted_token_count=stats.accepted_token_count,

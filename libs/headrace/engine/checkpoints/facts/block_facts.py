@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from headrace.engine.checkpoints.facts.block_factors import BlockFactors
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
 from headrace.engine.checkpoints.facts.layers.input_config import InputConfig
 from headrace.engine.checkpoints.facts.layers.stream_config import StreamConfig
 from headrace.engine.checkpoints.facts.layers.varied_attention import VariedAttention
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,16 @@ class BlockFacts:
     """Whether each layer's output is multiplied by a number of its own."""
     streams: StreamConfig | None = None
     """Streams of hidden states. None: there is one."""
+    states: StateConfig | None = None
+    """Layers that keep a state. None: all keep keys and values, and nothing else."""
+
+    gates_attention: bool = False
+    """Whether the outputs of attention heads have gates, which queries' projection makes too (Qiu et al., 2025)."""
+
+    has_single_blocks: bool = False
+    """Whether each layer has one block alone, as in Nemotron-H: attention, a state or a feed-forward block."""
+    factors: BlockFactors | None = None
+    """Factors inside blocks. None: there are none."""
 
     @property
     def misfit(self) -> str:
@@ -54,6 +66,9 @@ class BlockFacts:
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
             "its keys and values are products of a latent vector": self.latent is not None,
             "its layers have heads of several sizes, or share keys and values": self.varied is not None,
+            "its layers have one block each": self.has_single_blocks,
+            "its attention has gates": self.gates_attention,
+            "some of its layers keep a state": self.states is not None,
         }
         return next(
             (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds), ""

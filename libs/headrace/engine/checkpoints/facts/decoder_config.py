@@ -99,6 +99,21 @@ class DecoderConfig:
         return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()
 
     @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """Layers that keep keys and values, in order."""
+        states = self.blocks.states
+        return tuple(range(self.layer_count)) if states is None else states.attention_layers
+
+    def mixes(self, index: int) -> bool:
+        """Whether tokens of a text meet in a layer: it attends, or keeps a state."""
+        states = self.blocks.states
+        return states is None or index in states.layers or index in states.attention_layers
+
+    def feeds(self, index: int) -> bool:
+        """Whether a layer has a feed-forward block."""
+        return not self.blocks.has_single_blocks or not self.mixes(index)
+
+    @property
     def widest_window(self) -> int | None:
         """Maximum number of tokens that a query sees in any layer, itself included. None: some layer has no limit."""
         windows = [window for window in self.windows if window is not None]

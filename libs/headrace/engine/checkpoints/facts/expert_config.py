@@ -56,6 +56,8 @@ class StackedExperts:
     """Whether an entry of plain weights is [in, out]."""
     is_interleaved: bool
     """Whether gates and ups alternate. Otherwise all gates come first."""
+    may_be_apart: bool = False
+    """Whether some checkpoints of the family have each expert's weights apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,12 +45,24 @@ from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
 from headrace.engine.checkpoints.families.fused.glm4 import GLM, GLM4
 from headrace.engine.checkpoints.families.fused.granite import GRANITE
-from headrace.engine.checkpoints.families.fused.granite_hybrid import GRANITE_HYBRID
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
 from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
 from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
+from headrace.engine.checkpoints.families.states.falcon_h1 import FALCON_H1
+from headrace.engine.checkpoints.families.states.granite_hybrid import GRANITE_HYBRID
+from headrace.engine.checkpoints.families.states.lfm2 import LFM2
+from headrace.engine.checkpoints.families.states.lfm2_moe import LFM2_MOE
+from headrace.engine.checkpoints.families.states.mamba2 import MAMBA2
+from headrace.engine.checkpoints.families.states.nemotron_h import NEMOTRON_H
+from headrace.engine.checkpoints.families.states.qwen3_next import (
+    QWEN3_5,
+    QWEN3_5_MOE,
+    QWEN3_5_MOE_MULTIMODAL,
+    QWEN3_5_MULTIMODAL,
+    QWEN3_NEXT,
+)
 from headrace.engine.checkpoints.families.varied.gemma3n import GEMMA3N, GEMMA3N_MULTIMODAL
 from headrace.engine.checkpoints.families.varied.gemma4 import (
     GEMMA4,
@@ -64,7 +76,6 @@ _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3
 _FUSED = (
     SMOLLM3,
     GRANITE,
-    GRANITE_HYBRID,
     GLM,
     GLM4,
     SEED_OSS,
@@ -88,6 +99,19 @@ _EXPERTS = (
     GPT_OSS,
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
+_STATES = (
+    GRANITE_HYBRID,
+    LFM2,
+    LFM2_MOE,
+    FALCON_H1,
+    NEMOTRON_H,
+    MAMBA2,
+    QWEN3_NEXT,
+    QWEN3_5,
+    QWEN3_5_MOE,
+    QWEN3_5_MULTIMODAL,
+    QWEN3_5_MOE_MULTIMODAL,
+)
 _VARIED = (
     GEMMA3N,
     GEMMA3N_MULTIMODAL,
@@ -96,7 +120,8 @@ _VARIED = (
     GEMMA4_UNIFIED,
     GEMMA4_UNIFIED_MULTIMODAL,
 )
-FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_VARIED)}
+_ALL = (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_STATES, *_VARIED)
+FAMILIES = {family.architecture: family for family in _ALL}
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)
 ENCODER_FAMILIES = {architecture: family for family in _ENCODERS for architecture in family.architectures}

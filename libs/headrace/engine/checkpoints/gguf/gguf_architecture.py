@@ -51,6 +51,8 @@ class GgufArchitecture:
     """Name of the Hugging Face class."""
     layer_names: Mapping[str, str] = field(default_factory=lambda: LAYER_NAMES)
     """Hugging Face names of a layer's modules, mapped to those in GGUF."""
+    top_names: Mapping[str, str] = field(default_factory=dict)
+    """Hugging Face names of modules outside of layers, mapped to those in GGUF where these are unusual."""
     norm_offset: float = 0.0
     """Number that the converter added to the weights of all norms."""
     interleaves_heads: bool = False

@@ -224,7 +224,7 @@ class GgufArrays:
         """Returns GGUF's name of a tensor, and the index of the expert whose part is wanted, if any."""
         module, _, kind = name.rpartition(".")
         if module in TOP_NAMES:
-            return f"{TOP_NAMES[module]}.{kind}", None
+            return f"{self._architecture.top_names.get(module, TOP_NAMES[module])}.{kind}", None
         if found := STACKED.fullmatch(module):
             return f"{STACKED_NAMES[found[1]]}.{kind}", int(found[2])
         if (found := EXPERT.fullmatch(module)) and found[3] in EXPERT_NAMES:
@@ -310,8 +310,8 @@ def _halved(tensor: GgufTensor) -> GgufTensor:
 
 
 def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether a shape is the wanted one. Converters may leave out a first dimension of 1."""
-    return found == wanted or (1, *found) == wanted
+    """Whether a shape is the wanted one. Converters may leave out dimensions of 1."""
+    return found == wanted or found == tuple(size for size in wanted if size != 1)
 
 
 def _mapped(path: Path) -> MappedFile:

@@ -6,10 +6,13 @@ from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MI
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
 from headrace.engine.checkpoints.gguf.latent_architectures import ARCHITECTURE, latent_architecture
 from headrace.engine.checkpoints.gguf.later_architectures import LATER_ARCHITECTURES
+from headrace.engine.checkpoints.gguf.state_architectures import STATE_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.varied_architectures import VARIED_ARCHITECTURES
 from headrace.errors.tree import Unsupported
 
-KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | VARIED_ARCHITECTURES
+KNOWN_ARCHITECTURES = (
+    ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | STATE_ARCHITECTURES | VARIED_ARCHITECTURES
+)
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:

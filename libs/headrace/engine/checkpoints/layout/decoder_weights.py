@@ -7,10 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
 from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
+from headrace.engine.checkpoints.layout.gated_rows import gated_rows
 from headrace.engine.checkpoints.layout.latent_rows import key_rows, query_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
@@ -89,6 +93,19 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
         return Projection(self._tensors.reordered(stored.weight, rows), bias)
 
+    def gated_qkv(self, index: int) -> Projection[ArrayT, WeightT]:
+        """Reads query, key and value projections of attention with gates, and behind them the gates of all heads.
+        Checkpoints have the gate of each head after its query."""
+        config, prefix = self._config, f"model.layers.{index}.self_attn"
+        query_size, kv_size = config.head_count * config.head_size, config.kv_head_count * config.head_size
+        sizes = {"q_proj": 2 * query_size, "k_proj": kv_size, "v_proj": kv_size}
+        stored = self.projection(
+            {f"{prefix}.{name}": size for name, size in sizes.items()}, config.hidden_size, has_bias=config.qkv_bias
+        )
+        rows = gated_rows(config)
+        bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
+        return Projection(self._tensors.reordered(stored.weight, rows), bias)
+
     def attention_output(self, index: int) -> Projection[ArrayT, WeightT]:
         config = self._config
         sizes = {f"model.layers.{index}.self_attn.o_proj": config.hidden_size}
@@ -164,7 +181,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         self.parameter_count += experts.count
         return self._tensors.precise(f"{prefix}.{experts.routing.bias_name}", (*rows, experts.count))
 
-    def numbers(self, name: str, *shape: int) -> ArrayT:
+    def vector(self, name: str, *shape: int) -> ArrayT:
         """Reads a tensor that is no matrix of a product."""
         return self._read(name, *shape)
 
@@ -181,6 +198,17 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         biases = [self._read(f"{name}.bias", size) for name, size in out_sizes.items()]
         return Projection(weight, self._tensors.join(biases))
 
+    def reordered(
+        self, projection: Projection[ArrayT, WeightT], rows: NDArray[np.int64]
+    ) -> Projection[ArrayT, WeightT]:
+        """Takes the given rows of a projection without a bias, in this order."""
+        return Projection(self._tensors.reordered(projection.weight, rows))
+
+    def numbers(self, name: str, *shape: int) -> ArrayT:
+        """Reads numbers that are no matrix of a product, in fp32."""
+        self.parameter_count += math.prod(shape)
+        return self._tensors.precise(name, shape)
+
     def _matrix(self, name: str, out_size: int, in_size: int) -> WeightT:
         """Reads a matrix in whatever form the checkpoint stores it."""
         self.parameter_count += out_size * in_size
@@ -194,7 +222,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 def layer_norms(config: DecoderConfig) -> tuple[str, ...]:
     """Names the norms of a layer's inputs and outputs. Without norms after blocks, Hugging Face names the norm before
     the second block after the first."""
-    if config.blocks.is_parallel:
+    if config.blocks.is_parallel or config.blocks.has_single_blocks:
         return ("input_layernorm",)
     before, after = ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", POST_MLP_NORM)
     if not config.blocks.normalizes_inputs:

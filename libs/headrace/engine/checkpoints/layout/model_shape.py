@@ -15,6 +15,7 @@ from headrace.engine.checkpoints.layout.decoder_weights import (
     layer_norms,
     query_key_norms,
 )
+from headrace.engine.checkpoints.layout.state_layers import read_mixer
 from headrace.engine.checkpoints.layout.varied_products import layer_products, shared_products
 
 Module = tuple[str, int, int]
@@ -111,12 +112,12 @@ def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
     prefix = f"model.layers.{index}"
     for name in layer_norms(config):
         _norm(weights, config, f"{prefix}.{name}")
-    for name, size in query_key_norms(config, index).items():
-        weights.norm(f"{prefix}.self_attn.{name}", size)
     if config.blocks.has_learned_activation:
         weights.learned_numbers(index)
-    yield Product(weights.qkv(index).weight)
-    yield Product(weights.attention_output(index).weight)
+    if config.mixes(index):
+        yield from _mixer(weights, config, index)
+    if not config.feeds(index):
+        return
     experts = config.experts
     if experts is None or index in experts.dense_layers or config.blocks.adds_experts:
         yield Product((weights.gate_up(index) if config.blocks.is_gated else weights.up(index)).weight)
@@ -124,6 +125,20 @@ def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
     if experts is not None and index not in experts.dense_layers:
         yield from _experts(weights, config, f"{prefix}.{experts.module}", experts)
     yield from (Product(modules) for modules in layer_products(weights, config, index))
+
+
+def _mixer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, index: int) -> Iterator[Product]:
+    """Yields the products of attention, or of what a layer has in its place."""
+    states = config.blocks.states
+    if states is not None and index in states.layers:
+        for part in read_mixer(weights, states.mixer, index, config.hidden_size).products:
+            yield Product(part.weight)
+        if index not in states.attention_layers:
+            return
+    for name, size in query_key_norms(config, index).items():
+        weights.norm(f"model.layers.{index}.self_attn.{name}", size)
+    yield Product((weights.gated_qkv if config.blocks.gates_attention else weights.qkv)(index).weight)
+    yield Product(weights.attention_output(index).weight)
 
 
 def _norm(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, name: str) -> None:

@@ -8,8 +8,11 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import StackedExperts
 
 PREFIX = "model."
+EMBEDDING = "embed_tokens"
 NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
 """Prefixes of the decoder in models that also read images, in the spellings of transformers 4 and 5."""
+BACKBONE = "backbone."
+"""Prefix of published models of Mamba-2 and Nemotron-H."""
 HEADS = {"language_model.model.": "language_model.lm_head"}
 """Names of the head by prefix, where it is not `lm_head`."""
 _MODULE = re.compile(r"(layers\.\d+\.)(.+)\.(\w+)")
@@ -31,12 +34,16 @@ class ModuleNaming:
     """Prefixes to look for, in this order."""
     stacked: StackedExperts | None = None
     """Layout of experts that are stacked."""
+    first_sparse_layer: int = 0
+    """Layer whose tensors tell whether they are, where both occur."""
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
-        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX,)
+        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX, BACKBONE)
         stacked = None if config.experts is None else config.experts.stacked
-        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked)
+        dense = frozenset() if config.experts is None else config.experts.dense_layers
+        first = next((index for index in range(config.layer_count) if index not in dense), 0)
+        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked, first)
 
 
 USUAL_NAMING = ModuleNaming()
@@ -52,8 +59,18 @@ class StoredNames:
     @classmethod
     def of(cls, naming: ModuleNaming, names: TensorNames) -> Self:
         """Finds the prefix that the tensors `names` have: the first one, if none has an embedding."""
-        found = (prefix for prefix in naming.prefixes if f"{prefix}embed_tokens.weight" in names)
-        return cls(next(found, naming.prefixes[0]), dict(naming.modules))
+        modules = dict(naming.modules)
+        embedding = modules.get(EMBEDDING, EMBEDDING)
+        found = (prefix for prefix in naming.prefixes if f"{prefix}{embedding}.weight" in names)
+        return cls(next(found, naming.prefixes[0]), modules)
+
+    def stacked(self, naming: ModuleNaming, names: TensorNames) -> StackedExperts | None:
+        """Returns the layout of stacked experts among the tensors `names`. None: each expert's are apart."""
+        layout = naming.stacked
+        if layout is None or not layout.may_be_apart:
+            return layout
+        first = f"{self.prefix}layers.{naming.first_sparse_layer}.mlp.{layout.gate_up}"
+        return layout if first in names else None
 
     @property
     def are_usual(self) -> bool:
@@ -70,7 +87,8 @@ class StoredNames:
         """Renames a module, or the module of a tensor."""
         layer, _, part = name.partition(".")[2].partition(".")
         if not name.startswith("layers."):
-            return name
+            module, dot, kind = name.partition(".")
+            return self.modules.get(module, module) + dot + kind
         if part in self.modules:
             return f"layers.{layer}.{self.modules[part]}"
         found = _MODULE.fullmatch(name)

@@ -34,7 +34,7 @@ class Resident:
     @property
     def awake_bytes(self) -> int:
         """Bytes that it takes on the device while it is awake."""
-        return self.memory.weight_bytes + self.memory.kv_bytes
+        return self.memory.weight_bytes + self.memory.kv_bytes + self.memory.state_bytes
 
     @property
     def held_awake_bytes(self) -> int:

@@ -40,7 +40,7 @@ class AttentionPlan:
 
 def kv_shape(config: EngineConfig, model: DecoderConfig, storage: Storage) -> KvShape:
     """Returns the shape of a block of keys and values in a number format."""
-    return KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
+    return KvShape(len(model.kv_layers), model.kv_head_count, model.head_size, config.block_size, storage)
 
 
 def plan_gathered(
@@ -83,7 +83,7 @@ def _cache(
 ) -> KvCache:
     _check_block_size(config, KEY_TILE % config.block_size, f"divide {KEY_TILE}")
     return KvCache(
-        model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
+        len(model.kv_layers), block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
     )
 
 

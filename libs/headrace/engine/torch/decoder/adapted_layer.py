@@ -19,6 +19,8 @@ def adapted(layers: Sequence[DecoderLayer], step: StepAdapters) -> list[DecoderL
 def _adapt_layer(layer: DecoderLayer, index: int, step: StepAdapters) -> DecoderLayer:
     if not isinstance(layer, PreNormLayer | SandwichNormLayer):
         raise TypeError(f"cannot adapt a {type(layer).__name__}")
+    if not isinstance(layer.attention, SelfAttention):
+        raise TypeError(f"cannot adapt a {type(layer.attention).__name__}")
     attention, mlp = _adapt_attention(layer.attention, index, step), _adapt_mlp(layer.mlp, index, step)
     return replace(layer, attention=attention, mlp=mlp)
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
+from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.torch.decoder.adapted_layer import adapted
@@ -75,10 +76,15 @@ class Decoder:
             config.rms_norm_epsilon,
         )
 
+    @property
+    def states(self) -> StateConfig | None:
+        """Layers that keep a state. None: there are none."""
+        return self._config.blocks.states
+
     def attentions(self, max_len: int) -> list[LayerAttention]:
-        """Returns the attention settings of each layer, for contexts of up to `max_len` tokens."""
+        """Returns the attention settings of each layer that attends, for contexts of up to `max_len` tokens."""
         angles = layer_angles(self._config, max_len)
-        return [self._attention(index, angles[index]) for index in range(self._config.layer_count)]
+        return [self._attention(index, angles[index]) for index in self._config.kv_layers]
 
     @property
     def layers(self) -> Sequence[DecoderLayer]:

@@ -6,7 +6,7 @@ from typing import Protocol
 from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.layers.gated_mlp import Mlp
 from headrace.engine.torch.operators.operators import RowNorm
 
@@ -22,7 +22,7 @@ class PreNormLayer:
     """Layer that normalizes each block's input (Xiong et al., 2020)."""
 
     attention_norm: RowNorm
-    attention: SelfAttention
+    attention: TokenMixer
     mlp_norm: RowNorm
     mlp: Mlp
 
@@ -37,7 +37,7 @@ class SandwichNormLayer:
     2."""
 
     attention_norm: RowNorm
-    attention: SelfAttention
+    attention: TokenMixer
     post_attention_norm: RowNorm
     mlp_norm: RowNorm
     mlp: Mlp
@@ -53,7 +53,7 @@ class SandwichNormLayer:
 class PostNormLayer:
     """Layer that normalizes each block's output alone, before the residual (Liu et al., 2021), as in OLMo 2."""
 
-    attention: SelfAttention
+    attention: TokenMixer
     post_attention_norm: RowNorm
     mlp: Mlp
     post_mlp_norm: RowNorm
@@ -64,11 +64,33 @@ class PostNormLayer:
 
 
 @dataclass(frozen=True, slots=True)
+class MixingLayer:
+    """Layer in which tokens meet, without a feed-forward block, as in Nemotron-H."""
+
+    norm: RowNorm
+    mixer: TokenMixer
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        return self.mixer.add_to_residual(self.norm(hidden), hidden, attention)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedingLayer:
+    """Layer that has a feed-forward block alone, as in Nemotron-H."""
+
+    norm: RowNorm
+    mlp: Mlp
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        return self.mlp.add_to_residual(self.norm(hidden), hidden)
+
+
+@dataclass(frozen=True, slots=True)
 class ParallelLayer:
     """Layer whose two blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021), as in Command R."""
 
     norm: RowNorm
-    attention: SelfAttention
+    attention: TokenMixer
     mlp: Mlp
 
     def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:

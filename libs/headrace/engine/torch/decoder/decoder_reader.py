@@ -13,14 +13,21 @@ from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.decoder_layer import (
     DecoderLayer,
+    FeedingLayer,
+    MixingLayer,
     ParallelLayer,
     PostNormLayer,
     PreNormLayer,
     SandwichNormLayer,
 )
 from headrace.engine.torch.decoder.input_layer import InputLayer
+from headrace.engine.torch.decoder.mixers.gated_attention import GatedAttention
+from headrace.engine.torch.decoder.mixers.parallel_mixer import ParallelMixer
+from headrace.engine.torch.decoder.mixers.scaled_linear import scaled
+from headrace.engine.torch.decoder.mixers.state_reader import StateReader
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
@@ -63,6 +70,7 @@ class DecoderReader:
     ) -> None:
         self._config = config
         self._operators = operators
+        self._device = device
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
         self._varied = VariedReader(config, self._weights, operators)
         facts = config.blocks.streams
@@ -116,6 +124,10 @@ class DecoderReader:
 
     def layer(self, index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
+        if self._config.blocks.has_single_blocks:
+            norm = self.norm(f"{prefix}.input_layernorm")
+            mixes = self._config.mixes(index)
+            return MixingLayer(norm, self._attention(index)) if mixes else FeedingLayer(norm, self._feed_forward(index))
         if self._config.blocks.is_parallel:
             return ParallelLayer(
                 self.norm(f"{prefix}.input_layernorm"), self._attention(index), self._feed_forward(index)
@@ -165,14 +177,28 @@ class DecoderReader:
             block,
         )
 
-    def _attention(self, index: int) -> SelfAttention:
+    def _attention(self, index: int) -> TokenMixer:
+        states = self._config.blocks.states
+        if states is None or index not in states.layers:
+            return self._self_attention(index)
+        mixer = StateReader(self._config, states, self._weights, self._operators).read(index)
+        return ParallelMixer(mixer, self._self_attention(index)) if index in states.attention_layers else mixer
+
+    def _self_attention(self, index: int) -> TokenMixer:
+        place = self._config.kv_layers.index(index)
         if (latent := self._config.blocks.latent) is not None:
-            return SelfAttention(index, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+            return SelfAttention(place, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
         if self._config.blocks.varied is not None:
             heads = self._varied.heads(index)
             return SelfAttention(index, heads, self._linear(self._weights.attention_output(index)))
+        if self._config.blocks.gates_attention:
+            gated, output = self._weights.gated_qkv(index), self._weights.attention_output(index)
+            size = self._config.head_count * self._config.head_size
+            return GatedAttention(place, self._linear(gated), self._linear(output), size)
         qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
-        return SelfAttention(index, self._whole_norms(index, self._linear(qkv)), self._linear(output))
+        factors = self._config.blocks.factors
+        behind = self._linear(output) if factors is None else self._scaled(self._linear(output), factors.attention)
+        return SelfAttention(place, self._whole_norms(index, self._linear(qkv)), behind)
 
     def _whole_norms(self, index: int, qkv: Linear) -> Linear:
         """Adds the norms of whole queries and keys to their projection, where the model has them."""
@@ -193,7 +219,9 @@ class DecoderReader:
         if self._config.blocks.is_gated:
             mlp = self._mlp(self._weights.gate_up(index), self._weights.down(index))
             share = self._config.blocks.zero_shares[index] if self._config.blocks.zero_shares else 0.0
-            return replace(mlp, gate=SparseGate(mlp.gate, NormalDist().inv_cdf(share))) if share else mlp
+            if share:
+                return replace(mlp, gate=SparseGate(mlp.gate, NormalDist().inv_cdf(share)))
+            return self._with_factors(mlp)
         up, down = self._weights.up(index), self._weights.down(index)
         return FeedForward(self._linear(up), self._linear(down), self._activation(index))
 
@@ -224,6 +252,16 @@ class DecoderReader:
     def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:
         gate = partial(self._operators.gate, activation=self._config.activation)
         return GatedMlp(self._linear(gate_up), self._linear(down), gate)
+
+    def _with_factors(self, mlp: GatedMlp) -> GatedMlp:
+        factors, size = self._config.blocks.factors, self._config.intermediate_size
+        if factors is None:
+            return mlp
+        gates = torch.tensor([factors.gate] * size + [1.0] * size, device=self._device)
+        return replace(mlp, gate_up=scaled(mlp.gate_up, gates), down=self._scaled(mlp.down, factors.down))
+
+    def _scaled(self, linear: Linear, factor: float) -> Linear:
+        return scaled(linear, torch.tensor(factor, device=self._device))
 
     def _linear(self, projection: TorchProjection) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)

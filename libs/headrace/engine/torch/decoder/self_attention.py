@@ -11,7 +11,7 @@ from headrace.engine.torch.layers.linear import Linear
 @dataclass(frozen=True, slots=True)
 class SelfAttention:
     index: int
-    """Index of the layer."""
+    """Number of the layer among the attention layers."""
     qkv: Linear
     """Query, key and value projections as one product."""
     output: Linear

@@ -111,8 +111,9 @@ def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("architecture", "settings", "named"),
     [
-        ("GraniteMoeHybridForCausalLM", {"num_local_experts": 8}, "experts"),
-        ("GraniteMoeHybridForCausalLM", {"num_local_experts": 0, "layer_types": ["mamba"] * 8}, "'mamba'"),
+        ("GraniteMoeHybridForCausalLM", {"time_step_limit": [0.0, 0.1]}, "time_step_limit"),
+        ("NemotronHForCausalLM", {"hybrid_override_pattern": "M-E*", "mlp_hidden_act": "relu2"}, "experts"),
+        ("FalconH1ForCausalLM", {"projectors_bias": True}, "projectors_bias"),
         ("MiniMaxM2ForCausalLM", {"scoring_func": "softmax"}, "scoring_func 'softmax'"),
         ("CohereForCausalLM", {"use_qk_norm": True}, "use_qk_norm"),
         ("StableLmForCausalLM", {"qk_layernorm": True}, "qk_layernorm"),

@@ -22,8 +22,9 @@ FUSES_GATES = "fuses_shared_gates"
 STACKED = StackedExperts("input_linear.weight", "output_linear.weight", is_transposed=False, is_interleaved=False)
 
 
-def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    """Reads the softmax over the chosen experts as that over all of them, scaled to a sum of one: both are the same."""
+def adapt_granite_moe(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    """Applies the facts of Granite's experts. The softmax over the chosen ones is read as that over all of them, scaled
+    to a sum of one: both are the same."""
     shared_size = int(raw.get("shared_intermediate_size") or 0)
     experts = ExpertConfig(
         count=int(raw["num_local_experts"]),
@@ -38,6 +39,6 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     return replace(adapt_granite(config, raw), mlp_bias=False, module_names=NAMES, experts=experts)
 
 
-_DEFAULTS = {**GRANITE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2, FUSES_GATES: True}
-GRANITE_MOE = Family("GraniteMoeForCausalLM", _adapt, _DEFAULTS)
-GRANITE_MOE_SHARED = Family("GraniteMoeSharedForCausalLM", _adapt, _DEFAULTS)
+GRANITE_MOE_DEFAULTS = {**GRANITE_DEFAULTS, "num_local_experts": 8, "num_experts_per_tok": 2, FUSES_GATES: True}
+GRANITE_MOE = Family("GraniteMoeForCausalLM", adapt_granite_moe, GRANITE_MOE_DEFAULTS)
+GRANITE_MOE_SHARED = Family("GraniteMoeSharedForCausalLM", adapt_granite_moe, GRANITE_MOE_DEFAULTS)

@@ -1,0 +1,1 @@
+"""The facts about layers that keep a state."""

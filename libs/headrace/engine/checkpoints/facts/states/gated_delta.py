@@ -1,0 +1,43 @@
+"""The facts about the gated delta rule."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDelta:
+    """A matrix for each head that forgets, and is corrected by each token: the gated delta rule (Yang et al., 2024), as
+    in Qwen3-Next and Qwen3.5. Queries, keys and values are convolved before."""
+
+    key_head_count: int
+    value_head_count: int
+    """Heads of values, and of the state. Consecutive ones share the query and key of a head."""
+    key_size: int
+    value_size: int
+    width: int
+    """Taps of the convolution, the token itself included."""
+    groups_rows: bool
+    """Whether checkpoints have the rows of each key head, of all kinds, one after the other. Otherwise each kind has a
+    matrix of its own."""
+
+    @property
+    def key_row_count(self) -> int:
+        """Elements of the keys of all heads."""
+        return self.key_head_count * self.key_size
+
+    @property
+    def value_row_count(self) -> int:
+        """Elements of the values of all heads."""
+        return self.value_head_count * self.value_size
+
+    @property
+    def channels(self) -> int:
+        """Elements that are convolved: queries, keys and values."""
+        return 2 * self.key_row_count + self.value_row_count
+
+    @property
+    def tail_shape(self) -> tuple[int, int]:
+        return self.width - 1, self.channels
+
+    @property
+    def memory_shape(self) -> tuple[int, int, int]:
+        return self.value_head_count, self.key_size, self.value_size

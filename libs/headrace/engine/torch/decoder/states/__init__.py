@@ -1,0 +1,1 @@
+"""States of sequences as torch tensors, and the layers that keep them."""

@@ -1,0 +1,237 @@
+"""Families with layers that keep a state: against transformers, and against themselves in other batches and chunks."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.libs.engine.checkpoints.families.test_families import (
+    Oracle,
+    check_against_transformers,
+    finish_all,
+    load,
+    prompt_logits,
+)
+from tests.libs.engine.engine_running import finish, request, tokens
+from tests.libs.engine.later_models import STATES
+from tests.libs.engine.tiny_models import make_family, make_prompts
+
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kv.block_exchange import exchange_of
+from headrace.errors import ConfigError, Unsupported
+
+PROMPTS = make_prompts((3, 40, 150))
+"""Shorter and longer than a block of 16 and a chunk of 64."""
+TOLD_APART = ("lfm2", "qwen3_next", "falcon_h1", "mamba2")
+"""Together, all code that the others share."""
+
+
+@pytest.mark.parametrize("each_kernel", ["auto", "device"], indirect=True)
+@pytest.mark.parametrize("name", STATES)
+def test_families_with_states_equal_transformers(name: str, each_kernel: str, tmp_path: Path) -> None:
+    oracle = Oracle(tmp_path, make_family(tmp_path, name))
+    check_against_transformers(load(tmp_path), oracle, PROMPTS)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_parameters_are_counted_once(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = make_family(tmp_path, name)
+    with caplog.at_level("INFO"):
+        engine = load(tmp_path)
+    assert any("which the fused kernels do not compute" in getattr(each, "reason", "") for each in caplog.records)
+    counted = sum(each.numel() for key, each in model.named_parameters() if "visual" not in key)
+    # The biases of routers are no parameters there.
+    fixed = sum(each.numel() for key, each in model.named_buffers() if "expert_bias" in key)
+    assert engine.spec.parameter_count == counted + fixed
+
+
+@pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in TOLD_APART], indirect=["each_kernel"])
+def test_row_by_row_gives_the_same(name: str, each_kernel: str, tmp_path: Path) -> None:
+    oracle = Oracle(tmp_path, make_family(tmp_path, name))
+    check_against_transformers(load(tmp_path), oracle, PROMPTS[:2])
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_batch_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
+    """Log-probabilities, not only tokens, are equal to the last bit."""
+    make_family(tmp_path, name)
+    prompts = (*PROMPTS, PROMPTS[2] + PROMPTS[0], PROMPTS[2][:100] + PROMPTS[1], PROMPTS[2][:96])
+    sampling: dict[str, Any] = {"max_tokens": 20, "temperature": 0.0, "logprob_count": 2}
+    requests = [request(str(index), prompt, **sampling) for index, prompt in enumerate(prompts)]
+    expected: dict[str, Any] = {}
+    for each in requests:
+        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512)
+        engine.add(each)
+        expected |= finish(engine)
+    for settings in ({"max_step_token_count": 512}, {"max_step_token_count": 16}, {"block_count": 18}):
+        engine = load(tmp_path, **settings)
+        for round_ in range(3):  # the later rounds hit the prefix cache
+            random.Random(round_).shuffle(requests)
+            streams = finish_all(engine, requests)
+            for each in requests:
+                found, wanted = streams[each.request_id], expected[each.request_id]
+                assert tokens(found) == tokens(wanted), (settings, round_)
+                assert [d.logprobs for d in found] == [d.logprobs for d in wanted], (settings, round_)
+        assert engine.stats().prefix_hit_token_count > 0
+        assert engine.stats().preemption_count > 0 or "block_count" not in settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "param"),
+    [
+        ({"adapters": {"polite": Path("absent")}}, "adapters"),
+        ({"cuda_graphs": "on"}, "cuda_graphs"),
+        ({"kv_cache_bytes": 3 * 2 * 64 * 4 * 3}, "kv_cache_bytes"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_by_name(settings: dict[str, Any], param: str, tmp_path: Path) -> None:
+    make_family(tmp_path, "lfm2")
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, **settings)
+    assert refused.value.param == param
+
+
+def test_draft_models_are_refused_on_either_side(tmp_path: Path) -> None:
+    plain, stateful = tmp_path / "plain", tmp_path / "stateful"
+    make_family(plain, "qwen3")
+    make_family(stateful, "lfm2")
+    for folder, draft in ((plain, stateful), (stateful, plain)):
+        with pytest.raises(ConfigError, match="keeps a state in some layers"):
+            load(folder, draft_folder=draft, speculation="on")
+
+
+def test_groups_of_processes_are_refused(tmp_path: Path) -> None:
+    make_family(tmp_path, "lfm2")
+    with pytest.raises(Unsupported, match="set the parallel counts to 1"):
+        load(tmp_path, pipeline_parallel_count=2)
+
+
+def test_speculation_is_off_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make_family(tmp_path, "lfm2")
+    with caplog.at_level("INFO"):
+        engine = load(tmp_path, speculation="on")
+    assert any("speculation is off" in record.message for record in caplog.records)
+    finish_all(engine, [request("0", (1, 2, 3) * 12, max_tokens=20, temperature=0.0)])
+    assert engine.stats().draft_token_count == 0
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_memory_of_states_is_bounded_and_counted(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    states = read_model_config(tmp_path).blocks.states
+    assert states is not None
+    engine = load(tmp_path, max_running_count=4, state_snapshot_count=3)
+    assert engine.spec.snapshot_count == 3
+    # One slot more takes the states of trial steps.
+    assert engine.spec.memory.state_bytes == (4 + 3 + 1) * states.number_count * 4
+    room = 40 * states.number_count * 4
+    bounded = load(tmp_path, kv_cache_bytes=room, block_count=0)
+    assert (bounded.spec.max_running_count, bounded.spec.snapshot_count) == (19, 10)
+    assert bounded.spec.memory.state_bytes + bounded.spec.memory.kv_bytes <= room
+    assert bounded.spec.cost.state_bytes == 4 * states.number_count
+    assert load(tmp_path, prefix_cache=False).spec.snapshot_count == 0
+
+
+def snapshots_of(engine: TextEngine) -> Any:
+    """The pool of slots of an engine."""
+    states = engine._batcher._blocks._states
+    assert states is not None
+    return states._pool
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_a_lost_snapshot_shortens_the_match_and_changes_no_token(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    long, other = (*PROMPTS[2], *PROMPTS[2]), PROMPTS[1]
+    fresh = load(tmp_path, prefix_cache=False)
+    wanted = tokens(finish_all(fresh, [request("0", long, max_tokens=8, temperature=0.0)])["0"])
+    engine = load(tmp_path, state_snapshot_count=4)
+
+    def ask() -> int | None:
+        stream = finish_all(engine, [request("0", long, max_tokens=8, temperature=0.0)])["0"]
+        assert tokens(stream) == wanted
+        return stream[0].cached_token_count
+
+    assert (ask(), ask()) == (0, 288)
+    pool = snapshots_of(engine)
+    (last,) = pool._used
+    pool.forget(last)
+    assert ask() == 256
+    assert ask() == 288
+    for start in range(8):  # others push all snapshots out
+        finish_all(engine, [request("1", other[start:], max_tokens=1, temperature=0.0)])
+    assert ask() == 0
+    assert pool.snapshot_count <= 4
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_where_texts_part_the_third_one_begins_behind_the_shared_part(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    engine = load(tmp_path, max_step_token_count=512)
+    shared = PROMPTS[2][:64]
+    found = []
+    for number in range(3):
+        prompt = (*shared, *([number] * 40))
+        stream = finish_all(engine, [request("0", prompt, max_tokens=4, temperature=0.0)])["0"]
+        found.append(stream[0].cached_token_count)
+        alone = load(tmp_path, prefix_cache=False)
+        again = finish_all(alone, [request("0", prompt, max_tokens=4, temperature=0.0)])["0"]
+        assert tokens(again) == tokens(stream)
+    assert found == [0, 0, 64]
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_a_chat_continues_behind_its_last_answer(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    engine = load(tmp_path)
+    first = finish_all(engine, [request("0", PROMPTS[1], max_tokens=60, temperature=0.0)])["0"]
+    followed = (*PROMPTS[1], *tokens(first), 5, 6, 7)
+    stream = finish_all(engine, [request("0", followed, max_tokens=8, temperature=0.0)])["0"]
+    assert stream[0].cached_token_count == 96
+    fresh = load(tmp_path, prefix_cache=False)
+    again = finish_all(fresh, [request("0", followed, max_tokens=8, temperature=0.0)])["0"]
+    assert tokens(again) == tokens(stream)
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_sleep_and_eviction_of_a_long_context_leave_tokens_equal(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name)
+    settings: dict[str, Any] = {"max_model_length": 128, "long_context": "evict"}
+    asked = request("0", PROMPTS[1], max_tokens=200, temperature=0.0)
+    wanted = tokens(finish_all(load(tmp_path, prefix_cache=False, **settings), [asked])["0"])
+    engine = load(tmp_path, max_step_token_count=16, **settings)
+    engine.add(asked)
+    found = [delta for _ in range(20) for delta in engine.step()]
+    engine.sleep()
+    engine.wake()
+    found += finish(engine)["0"]
+    assert len(wanted) == 200
+    assert tokens(found) == wanted
+
+
+def test_blocks_are_not_copied_to_other_engines(tmp_path: Path) -> None:
+    """A block alone does not say what follows: another engine computes the prompt instead."""
+    make_family(tmp_path, "lfm2")
+    assert exchange_of(load(tmp_path)) is None
+
+
+def test_experts_of_a_layer_may_lie_in_one_tensor(tmp_path: Path) -> None:
+    """As the published models of Qwen3.5 have them; transformers saves each expert's apart."""
+    make_family(tmp_path, "qwen3_5_moe_multimodal")
+    apart = prompt_logits(load(tmp_path), PROMPTS[1])
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    for layer in range(4):
+        block = f"model.language_model.layers.{layer}.mlp.experts"
+        taken = {
+            kind: [tensors.pop(f"{block}.{number}.{kind}_proj.weight") for number in range(6)]
+            for kind in ("gate", "up", "down")
+        }
+        pairs = zip(taken["gate"], taken["up"], strict=True)
+        tensors[f"{block}.gate_up_proj"] = torch.stack([torch.cat(pair) for pair in pairs])
+        tensors[f"{block}.down_proj"] = torch.stack(taken["down"])
+    save_file(tensors, file)
+    assert torch.equal(prompt_logits(load(tmp_path), PROMPTS[1]), apart)

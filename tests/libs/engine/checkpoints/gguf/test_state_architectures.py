@@ -1,0 +1,41 @@
+"""GGUF files of families with states compute what transformers computes from the folder."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
+from tests.libs.engine.gguf_files import convert
+from tests.libs.engine.tiny_models import make_family, make_prompts
+
+from headrace.errors import InvalidCheckpoint
+
+
+def test_a_converted_model_computes_what_transformers_does(tmp_path: Path) -> None:
+    oracle = make_family(tmp_path / "folder", "lfm2", block_auto_adjust_ff_dim=False)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    (sequence,) = make_prompts((60,))
+    with torch.inference_mode():
+        expected = oracle(torch.tensor([sequence])).logits[0, :-1]
+    torch.testing.assert_close(logits(path, sequence), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_blocks_find_their_place(tmp_path: Path) -> None:
+    settings = {"block_auto_adjust_ff_dim": False, "intermediate_size": 96}
+    make_family(tmp_path / "folder", "lfm2", **settings)
+    (sequence,) = make_prompts((40,))
+    expected = logits(tmp_path / "folder", sequence)
+    path = convert(
+        tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.F32 if "conv.conv" in name else Kind.Q8_0
+    )
+    assert (logits(path, sequence) - expected).norm() < 0.2 * expected.norm()
+
+
+def test_a_list_of_heads_must_have_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_family(tmp_path / "folder", "lfm2", block_auto_adjust_ff_dim=False)
+    monkeypatch.setattr(
+        "tests.libs.engine.gguf_files.add_short_convolutions", lambda writer, _: writer.add_head_count_kv([1.5, 0.5])
+    )
+    with pytest.raises(InvalidCheckpoint, match="head_count_kv is no list of integers"):
+        logits(convert(tmp_path / "folder", tmp_path / "model.gguf"), (1, 2, 3))
