@@ -164,7 +164,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         self.parameter_count += experts.count
         return self._tensors.precise(f"{prefix}.{experts.routing.bias_name}", (*rows, experts.count))
 
-    def numbers(self, name: str, *shape: int) -> ArrayT:
+    def vector(self, name: str, *shape: int) -> ArrayT:
         """Reads a tensor that is no matrix of a product."""
         return self._read(name, *shape)
 

@@ -39,7 +39,7 @@ class StreamWeights(Generic[ArrayT, WeightT]):
 
     def output_scale(self, index: int) -> ArrayT:
         """Reads the factors [hidden] of the computed stream before the layer's own input."""
-        return self._weights.numbers(f"model.layers.{index}.altup.correct_output_scale", self._hidden_size)
+        return self._weights.vector(f"model.layers.{index}.altup.correct_output_scale", self._hidden_size)
 
     def low_rank(self, index: int) -> list[Projection[ArrayT, WeightT]]:
         """Reads the two products beside attention."""

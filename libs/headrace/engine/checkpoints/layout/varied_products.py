@@ -28,10 +28,10 @@ def layer_products(weights: DecoderWeights[ArrayT, WeightT], config: DecoderConf
     """Lists the products of one layer beside attention, feed-forward block and experts."""
     blocks, prefix = config.blocks, f"model.layers.{index}"
     if blocks.scales_layers:
-        weights.numbers(f"{prefix}.layer_scalar", 1)
+        weights.vector(f"{prefix}.layer_scalar", 1)
     if blocks.adds_experts and config.experts is not None:
-        weights.numbers(f"{prefix}.router.scale", config.hidden_size)
-        weights.numbers(f"{prefix}.router.per_expert_scale", config.experts.count)
+        weights.vector(f"{prefix}.router.scale", config.hidden_size)
+        weights.vector(f"{prefix}.router.per_expert_scale", config.experts.count)
         for name in ADDITION_NORMS:
             weights.norm(f"{prefix}.{name}", config.hidden_size)
     if blocks.inputs is not None:

@@ -65,13 +65,13 @@ class VariedReader:
 
     def layer_scale(self, index: int) -> Tensor:
         """Reads the factor [1] of a layer's output."""
-        return self._weights.numbers(f"model.layers.{index}.layer_scalar", 1)
+        return self._weights.vector(f"model.layers.{index}.layer_scalar", 1)
 
     def expert_scales(self, index: int) -> Tensor:
         """Reads the factors [experts] of the weights of chosen experts."""
         experts = self._config.experts
         count = 0 if experts is None else experts.count
-        return self._weights.numbers(f"model.layers.{index}.router.per_expert_scale", count)
+        return self._weights.vector(f"model.layers.{index}.router.per_expert_scale", count)
 
     def expert_addition(self, index: int, mlp: Mlp, experts: Mixture) -> ExpertAddition:
         """Puts the norms of a layer around its feed-forward block and its mixture of experts."""
@@ -79,7 +79,7 @@ class VariedReader:
         names = ("pre_feedforward_layernorm", "post_feedforward_layernorm_1")
         mlp_norm, post_mlp_norm = (self._layer_norm(f"{prefix}.{name}") for name in names)
         hidden_size = self._config.hidden_size
-        scale = self._weights.numbers(f"{prefix}.router.scale", hidden_size)
+        scale = self._weights.vector(f"{prefix}.router.scale", hidden_size)
         return ExpertAddition(
             mlp_norm,
             mlp,
