@@ -15,8 +15,7 @@ from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEng
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.loading.load_runner import load_runner
-from headrace.engine.loading.load_score_head import load_score_head
-from headrace.engine.loading.load_vector_head import load_sentence_head
+from headrace.engine.loading.load_vector_head import load_logit_head, load_sentence_head
 from headrace.engine.loading.load_whole_engine import load_whole_engine
 from headrace.engine.loading.model_costs import decoder_cost
 from headrace.engine.loading.state_limits import running_count
@@ -41,7 +40,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
     if tokens is None:
         head = load_sentence_head(folder, settings, model_config.hidden_size)
     else:
-        head = load_score_head(folder, whole_config, tokens)
+        head = load_logit_head(folder, whole_config, tokens)
     memory = model.memory + HeldMemory(head.byte_count)
     kv_token_count = model.block_count * config.block_size
     spec = EngineSpec(

@@ -7,8 +7,8 @@ import torch
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.graphs.cuda_capture import CudaCapture
 from headrace.engine.gpu.graphs.host_capture import HostCapture
-from headrace.engine.torch.attention.layered_attention import LayeredAttention
 from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.backends.layered_attention import LayeredAttention
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.attention_parts import AttentionPart, attention_parts
-from headrace.engine.torch.attention.layered_attention import LayeredAttention, LayerPlace
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.torch.backends.attention_plan import AttentionPlan
+from headrace.engine.torch.backends.layered_attention import LayeredAttention, LayerPlace
 
 
 def plan_layers(model: DecoderConfig, plan: Callable[[DecoderConfig], AttentionPlan]) -> AttentionPlan:

@@ -1,12 +1,12 @@
 """A layer that computes one of several streams of hidden states."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.layers.gated_mlp import Mlp
 from headrace.engine.torch.operators.operators import RowNorm
 from headrace.engine.torch.varied.input_block import InputBlock
@@ -25,7 +25,7 @@ class StreamLayer:
     update: StreamUpdate
     attention_norm: RowNorm
     low_rank: LowRankResidual
-    attention: SelfAttention
+    attention: Callable[[Tensor, PagedAttention], Tensor]
     post_attention_norm: RowNorm
     mlp_norm: RowNorm
     mlp: Mlp
