@@ -9,7 +9,9 @@ import numpy as np
 
 UNQUANTIZED = ("ffn_gate_inp", "exp_probs_b")
 """Parts of names of tensors that stay in fp32."""
-SIGMOIDS = ("glm4_moe", "dots1", "minimax_m2")
+PROJECTIONS = {".w1.weight": ".gate_proj.weight", ".w3.weight": ".up_proj.weight", ".w2.weight": ".down_proj.weight"}
+"""Names that the converter gives to the projections of LFM2's experts."""
+SIGMOIDS = ("glm4_moe", "dots1", "minimax_m2", "lfm2_moe")
 
 
 def add_experts(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
@@ -39,7 +41,7 @@ def _metadata(writer: gguf.GGUFWriter) -> dict[tuple[str, ...], Callable[[Any], 
         ("moe_intermediate_size",): writer.add_expert_feed_forward_length,
         ("shared_expert_intermediate_size", "shared_intermediate_size"): writer.add_expert_shared_feed_forward_length,
         ("n_shared_experts", "moe_num_shared_experts"): writer.add_expert_shared_count,
-        ("first_k_dense_replace", "moe_layer_start_index"): writer.add_leading_dense_block_count,
+        ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"): writer.add_leading_dense_block_count,
         ("moe_layer_interval",): writer.add_interleave_moe_layer_step,
         ("n_group",): writer.add_expert_group_count,
         ("topk_group",): writer.add_expert_group_used_count,
@@ -54,9 +56,10 @@ def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     merged: dict[str, Any] = {}
     for name, values in split_gates(tensors).items():
         if found := re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name):
-            merged.setdefault(found[1] + found[3], {})[int(found[2])] = values
+            projection = PROJECTIONS.get(found[3], found[3]) if "feed_forward" in name else found[3]
+            merged.setdefault(found[1] + projection, {})[int(found[2])] = values
         else:
-            merged[name.replace("correction_bias", "correction.bias")] = (
+            merged[name.replace("correction_bias", "correction.bias").replace("expert_bias", "expert_bias.bias")] = (
                 values[0] if values.shape[:-1] == (1,) else values
             )
     return {

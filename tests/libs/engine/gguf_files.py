@@ -43,6 +43,7 @@ ARCHITECTURES = {
     "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
     "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
     "lfm2": gguf.MODEL_ARCH.LFM2,
+    "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
@@ -82,13 +83,13 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
-    if config["model_type"] == "lfm2":
+    if "conv_L_cache" in config:
         add_short_convolutions(writer, config)
     else:
         writer.add_head_count_kv(config["num_key_value_heads"])
     if "rms_norm_eps" in config:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    elif config["model_type"] != "lfm2":
+    elif "conv_L_cache" not in config:
         centered = ("layer_norm_eps", "norm_epsilon", "norm_eps")
         writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):

@@ -59,7 +59,7 @@ def _dots1(metadata: GgufMetadata) -> Mapping[str, Any]:
 def _deepseek(metadata: GgufMetadata, *, normalizes: bool) -> Mapping[str, Any]:
     """Describes experts as DeepSeek-V3 has them. `normalizes`: where the file does not tell. Raises Unsupported for
     other scores than theirs."""
-    _check_sigmoid(metadata)
+    check_sigmoid(metadata)
     return {
         "n_routed_experts": metadata.integer("expert_count"),
         "num_experts_per_tok": metadata.integer("expert_used_count"),
@@ -73,7 +73,8 @@ def _deepseek(metadata: GgufMetadata, *, normalizes: bool) -> Mapping[str, Any]:
     }
 
 
-def _check_sigmoid(metadata: GgufMetadata) -> None:
+def check_sigmoid(metadata: GgufMetadata) -> None:
+    """Raises Unsupported for other scores of experts than each one's own."""
     if (function := metadata.integer("expert_gating_func", SIGMOID)) != SIGMOID:
         raise Unsupported(
             f"{metadata.path}: expert_gating_func {function} is not supported in {metadata.architecture}: only "
@@ -104,7 +105,7 @@ def _granite_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 
 def _minimax_m2(metadata: GgufMetadata) -> Mapping[str, Any]:
-    _check_sigmoid(metadata)
+    check_sigmoid(metadata)
     return {
         **partial_rotation(metadata),
         "num_local_experts": metadata.integer("expert_count"),

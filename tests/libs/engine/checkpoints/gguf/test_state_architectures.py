@@ -1,6 +1,7 @@
 """GGUF files of families with states compute what transformers computes from the folder."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +13,11 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from headrace.errors import InvalidCheckpoint
 
 
-def test_a_converted_model_computes_what_transformers_does(tmp_path: Path) -> None:
-    oracle = make_family(tmp_path / "folder", "lfm2", block_auto_adjust_ff_dim=False)
+@pytest.mark.parametrize(("family", "settings"), [("lfm2", {"block_auto_adjust_ff_dim": False}), ("lfm2_moe", {})])
+def test_a_converted_model_computes_what_transformers_does(
+    family: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    oracle = make_family(tmp_path / "folder", family, **settings)
     path = convert(tmp_path / "folder", tmp_path / "model.gguf")
     (sequence,) = make_prompts((60,))
     with torch.inference_mode():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headrace.engine.torch.decoder.mixers.token_order import run_in_order
 from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateMove
 
@@ -33,23 +34,23 @@ class DeltaInputs:
 
 def run_delta_rule(inputs: DeltaInputs, layer: StateLayer, moves: Sequence[StateMove]) -> Tensor:
     """Returns the outputs fp32 [tokens, heads, values], and moves the memories of all spans behind their tokens."""
-    outputs = torch.empty_like(inputs.values)
-    for move in moves:
-        memory = layer.memory(move.source)
-        for number in range(move.token_count):
-            row = move.first_row + number
-            outputs[row] = _advance(memory, inputs, row)
-            if (slot := move.captures.get(number + 1)) is not None:
-                layer.memories[slot] = memory
-        layer.memories[move.target] = memory
-    return outputs
+    tokens = list(
+        zip(
+            inputs.queries.unsqueeze(2).unbind(),
+            inputs.keys.unsqueeze(2).unbind(),
+            inputs.values.unsqueeze(2).unbind(),
+            inputs.kept[:, :, None, None].unbind(),
+            inputs.corrections[:, :, None, None].unbind(),
+            strict=True,
+        )
+    )
+    return run_in_order(tokens, _advance, inputs.values, layer, moves)
 
 
-def _advance(memory: Tensor, inputs: DeltaInputs, row: int) -> Tensor:
-    """Moves a memory [heads, keys, values] behind one token, and returns the token's output [heads, values]."""
-    query, key = inputs.queries[row].unsqueeze(1).clone(), inputs.keys[row].unsqueeze(1).clone()
-    memory.mul_(inputs.kept[row].view(-1, 1, 1))
-    recalled = torch.bmm(key, memory)
-    correction = (inputs.values[row].unsqueeze(1) - recalled) * inputs.corrections[row].view(-1, 1, 1)
+def _advance(memory: Tensor, query: Tensor, key: Tensor, value: Tensor, kept: Tensor, rate: Tensor) -> Tensor:
+    """Moves a memory [heads, keys, values] behind one token, and returns the token's output [heads, 1, values]."""
+    key = key.clone()
+    memory.mul_(kept)
+    correction = (value - torch.bmm(key, memory)).mul_(rate)
     memory.addcmul_(key.transpose(1, 2), correction)
-    return torch.bmm(query, memory).squeeze(1)
+    return torch.bmm(query.clone(), memory)

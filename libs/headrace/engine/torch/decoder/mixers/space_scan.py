@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headrace.engine.torch.decoder.mixers.token_order import run_in_order
 from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateMove
 
@@ -32,21 +33,21 @@ class SpaceInputs:
 
 def scan_space(inputs: SpaceInputs, layer: StateLayer, moves: Sequence[StateMove]) -> Tensor:
     """Returns the outputs fp32 [tokens, heads, values], and moves the memories of all spans behind their tokens."""
-    outputs, taken = torch.empty_like(inputs.values), inputs.values * inputs.steps[:, :, None]
-    for move in moves:
-        memory = layer.memory(move.source)
-        for number in range(move.token_count):
-            row = move.first_row + number
-            outputs[row] = _advance(memory, inputs, taken[row].clone(), row)
-            if (slot := move.captures.get(number + 1)) is not None:
-                layer.memories[slot] = memory
-        layer.memories[move.target] = memory
-    return outputs
+    taken = inputs.values * inputs.steps[:, :, None]
+    tokens = list(
+        zip(
+            inputs.queries.unsqueeze(2).unbind(),
+            inputs.keys.unsqueeze(3).unbind(),
+            taken.unsqueeze(2).unbind(),
+            inputs.kept[:, :, None, None].unbind(),
+            strict=True,
+        )
+    )
+    return run_in_order(tokens, _advance, taken, layer, moves)
 
 
-def _advance(memory: Tensor, inputs: SpaceInputs, taken: Tensor, row: int) -> Tensor:
-    """Moves a memory [heads, state, values] behind one token, and returns the token's output [heads, values]."""
-    query, key = inputs.queries[row].unsqueeze(1).clone(), inputs.keys[row].unsqueeze(2).clone()
-    memory.mul_(inputs.kept[row].view(-1, 1, 1))
-    memory.addcmul_(key, taken.unsqueeze(1))
-    return torch.bmm(query, memory).squeeze(1)
+def _advance(memory: Tensor, query: Tensor, key: Tensor, taken: Tensor, kept: Tensor) -> Tensor:
+    """Moves a memory [heads, state, values] behind one token, and returns the token's output [heads, 1, values]."""
+    memory.mul_(kept)
+    memory.addcmul_(key.clone(), taken.clone())
+    return torch.bmm(query.clone(), memory)

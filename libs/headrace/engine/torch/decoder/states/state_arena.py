@@ -1,5 +1,6 @@
 """Memory for the states of sequences."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.contract.state_slots import StateSlots
+from headrace.engine.memory.aligned import allocate
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.decoder.states.state_step import StateStep
 
@@ -46,10 +48,7 @@ class StateArena:
         """Allocates zeroed memory for all layers."""
         mixer, count = self._states.mixer, self.slots.count
         self.layers = [
-            StateLayer(
-                torch.zeros((count, *mixer.tail_shape), device=self._device),
-                torch.zeros((count, *mixer.memory_shape), device=self._device),
-            )
+            StateLayer(self._zeros((count, *mixer.tail_shape)), self._zeros((count, *mixer.memory_shape)))
             for _ in self._states.layers
         ]
 
@@ -60,6 +59,15 @@ class StateArena:
     def release(self) -> None:
         """Frees the memory and discards its content, until `allocate`."""
         self.layers = []
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Allocates zeros. On a CPU, the system provides memory only for the slots that are used, and has it back."""
+        size = math.prod(shape)
+        if self._device.type != "cpu" or not size:
+            return torch.zeros(shape, device=self._device)
+        return torch.from_numpy(allocate(size * ITEM_BYTES)).view(torch.float32).view(shape)
 
 
 def slot_bytes(states: StateConfig) -> int:
