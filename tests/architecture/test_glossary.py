@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-KEYS_OF_OTHERS = re.compile(r"""["'](type_)?vocab_size["']|["'`]max_model_len["'`]|get_vocab_size|n_vocab""")
+KEYS_OF_OTHERS = re.compile(
+    r"""["'](type_)?vocab_size(_per_layer_input)?["']|["'`]max_model_len["'`]|get_vocab_size|n_vocab"""
+)
 """Names that files and libraries of others give to what is called otherwise here."""
 UNREAD = ("/v1/", "/engine/vllm/", "/demo_model/", "docs/results/", "docs/glossary.md", "test_glossary.py")
 """Generated code, what is about other subjects, reports of their day, and the list itself."""

@@ -9,6 +9,11 @@ import httpx2
 import pytest
 from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.libs.engine.tiny_encoders import make_scorer, scores
+from tests.libs.engine.tiny_rerankers import log_odds, make_reranker
+from transformers import PreTrainedModel
+
+from headrace.domain.to_encode import TextToEncode
+from headrace.tokenizer.text.text_model import TextModel
 
 QUERY = "w5 w6 w7"
 DOCUMENTS = ["w8 w9", "w5 w6 w7", "w10 w11 w12 w13 w14", "w100"]
@@ -23,8 +28,20 @@ def logits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]
 
 
 @pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory, logits: tuple[Path, list[float]]) -> Iterator[RunningPlatform]:
-    with running_platform(tmp_path_factory.mktemp("ranking"), [f"ranker={logits[0]}"], counts=()) as platform:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PreTrainedModel]:
+    """A random causal model that answers with yes or no."""
+    folder = tmp_path_factory.mktemp("asked")
+    return folder, make_reranker(folder)
+
+
+@pytest.fixture(scope="module")
+def platform(
+    tmp_path_factory: pytest.TempPathFactory,
+    logits: tuple[Path, list[float]],
+    asked: tuple[Path, PreTrainedModel],
+) -> Iterator[RunningPlatform]:
+    served = [f"ranker={logits[0]}", f"asked={asked[0]}"]
+    with running_platform(tmp_path_factory.mktemp("ranking"), served, counts=()) as platform:
         yield platform
 
 
@@ -48,6 +65,19 @@ def test_documents_are_ranked_by_their_scores(platform: RunningPlatform, logits:
     assert [each["score"] for each in raw] == pytest.approx([logit for _, logit in expected], abs=1e-4)
     (alone,) = post(platform, "/v1/rerank", query=QUERY, documents=DOCUMENTS[2:3]).json()["results"]
     assert (2, alone["relevance_score"]) in found
+
+
+def test_a_causal_model_is_asked_for_yes_or_no(platform: RunningPlatform, asked: tuple[Path, PreTrainedModel]) -> None:
+    folder, model = asked
+    text = TextModel("asked", folder)
+    documents = ["Ulm is on the Danube.", "Bonn is on the Rhine.", "No."]
+    answer = post(platform, "/v1/rerank", model="asked", query="Where is Ulm?", documents=documents).json()
+    for result in answer["results"]:
+        wanted = TextToEncode("asked", "Where is Ulm?", True, pair_text=documents[result["index"]])
+        expected = probability(log_odds(model, text.encode_text(wanted)))
+        assert result["relevance_score"] == pytest.approx(expected, abs=1e-4)
+    scores = [result["relevance_score"] for result in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_pairs_are_scored_and_cut(platform: RunningPlatform, logits: tuple[Path, list[float]]) -> None:

@@ -1,7 +1,7 @@
 """Builds a tokenizer from the metadata of a GGUF file.
 
-Two kinds cover today's models: `gpt2`, byte-level BPE whose merges are stored, and `llama`, SentencePiece BPE whose
-merges follow from the scores of the pieces.
+Three kinds cover today's models: `gpt2`, byte-level BPE whose merges are stored, `llama`, SentencePiece BPE whose
+merges follow from the scores of the pieces, and `gemma4`, the same with merges that are stored.
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.gguf_text.deepseek_patterns import DEEPSEEK_2, DEEPSEEK_3
 from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_parts import read_parts
 
@@ -17,6 +18,8 @@ UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 """Token types whose text is never split."""
 _UNSTRIPPED = ("<unk>", "<s>", "<|endoftext|>")
 """Marks of Phi-3 that keep the space behind them. Files have no field for it: the model's name decides."""
+_USUAL_BOS = {"llama": 1, "gemma4": 2}
+"""Tokens that begin a text, by the kind of tokenizer, where files do not say."""
 _LLAMA3_NAMES = ("llama-bpe", "llama3")
 """Pre-tokenizers that take a word whole where it is a token, and put a mark before every text."""
 _LLAMA3 = (
@@ -30,7 +33,7 @@ _O200K = (
     f"{_WORD_START}{_UPPER}*{_LOWER}+{_WORD_END}|{_WORD_START}{_UPPER}+{_LOWER}*{_WORD_END}"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-SPLIT_PATTERNS: dict[str, str | None] = {
+SPLIT_PATTERNS: dict[str, str | tuple[str, ...] | None] = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
     "smaug-bpe": _LLAMA3,
@@ -40,6 +43,8 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
     "stablelm2": _QWEN2,
+    "deepseek-llm": DEEPSEEK_2,
+    "deepseek-v3": DEEPSEEK_3,
     "gpt-4o": _O200K,
     "minimax-m2": _O200K,
     "gpt-2": None,
@@ -51,7 +56,7 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "starcoder": None,
     "default": None,
 }
-"""Patterns that split text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
+"""Patterns that split text before merging, by `tokenizer.ggml.pre`, one after the other. None is GPT-2's own."""
 _DIGITS_APART = ("command-r", "refact", "smollm", "starcoder")
 """Pre-tokenizers that take each digit alone, before the pattern."""
 
@@ -104,10 +109,10 @@ class GgufText:
         kind = self.get("tokenizer.ggml.model", "none")
         if kind == "gpt2":
             built = self._byte_level()
-        elif kind == "llama":
-            built = self._sentence_piece()
+        elif kind in ("llama", "gemma4"):
+            built = self._sentence_piece(self._merges() if kind == "gemma4" else self._scored_merges())
         else:
-            raise Unsupported(f"GGUF tokenizer {kind!r} is not supported; supported: gpt2, llama")
+            raise Unsupported(f"GGUF tokenizer {kind!r} is not supported; supported: gpt2, llama, gemma4")
         built.add_tokens(self._marks())
         before, after = self._ends()
         if before or after:
@@ -134,9 +139,9 @@ class GgufText:
 
     def _ends(self) -> tuple[list[str], list[str]]:
         """Returns the tokens that are added before a text, and those after it."""
-        is_sentence_piece = self.get("tokenizer.ggml.model") == "llama"
-        has_bos = is_sentence_piece or self.get("tokenizer.ggml.pre") in _LLAMA3_NAMES
-        bos, eos = self._token_id("bos", 1 if is_sentence_piece else None), self._token_id("eos")
+        kind = self.get("tokenizer.ggml.model")
+        has_bos = kind in _USUAL_BOS or self.get("tokenizer.ggml.pre") in _LLAMA3_NAMES
+        bos, eos = self._token_id("bos", _USUAL_BOS.get(kind)), self._token_id("eos")
         before = [bos] if self.get("tokenizer.ggml.add_bos_token", has_bos) and bos is not None else []
         after = [eos] if self.get("tokenizer.ggml.add_eos_token", False) and eos is not None else []
         return [self.tokens[token_id] for token_id in before], [self.tokens[token_id] for token_id in after]
@@ -152,17 +157,23 @@ class GgufText:
             known = ", ".join(SPLIT_PATTERNS)
             raise Unsupported(f"GGUF pre-tokenizer {pattern_name!r} is not supported; supported: {known}")
         vocabulary = {token: index for index, token in enumerate(self.tokens)}
-        merges = [tuple(merge.split(" ", 1)) for merge in self.get("tokenizer.ggml.merges", [])]
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pattern_name in _LLAMA3_NAMES))
-        pattern = SPLIT_PATTERNS[pattern_name]
+        tokenizer = Tokenizer(models.BPE(vocabulary, self._merges(), ignore_merges=pattern_name in _LLAMA3_NAMES))
+        found = SPLIT_PATTERNS[pattern_name]
+        patterns = (found,) if isinstance(found, str) else found or ()
         digits = [pre_tokenizers.Digits(individual_digits=True)] if pattern_name in _DIGITS_APART else []
-        steps: list[Any] = [*digits, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else [])]
-        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None))
+        steps: list[Any] = [*digits, *(pre_tokenizers.Split(Regex(each), "isolated") for each in patterns)]
+        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=found is None))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()
         return tokenizer
 
-    def _sentence_piece(self) -> Tokenizer:
+    def _merges(self) -> list[tuple[str, str]]:
+        """Reads the pairs of pieces that are joined, first ones first."""
+        pairs = (merge.split(" ", 1) for merge in self.get("tokenizer.ggml.merges", []))
+        return [(left, right) for left, right in pairs]
+
+    def _scored_merges(self) -> list[tuple[str, str]]:
+        """Derives the pairs of pieces that are joined from the scores of the pieces that they make."""
         scores = self.get("tokenizer.ggml.scores", [])
         vocabulary = {token: index for index, token in enumerate(self.tokens)}
         ranked = []
@@ -171,10 +182,13 @@ class GgufText:
                 left, right = token[:cut], token[cut:]
                 if left in vocabulary and right in vocabulary:
                     ranked.append((-score, vocabulary[left], vocabulary[right], left, right))
-        merges = [(left, right) for *_, left, right in sorted(ranked)]
+        return [(left, right) for *_, left, right in sorted(ranked)]
+
+    def _sentence_piece(self, merges: list[tuple[str, str]]) -> Tokenizer:
+        vocabulary = {token: index for index, token in enumerate(self.tokens)}
         unknown = self.tokens[self._token_id("unknown", 0) or 0]
         tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-        has_prefix = bool(self.get("tokenizer.ggml.add_space_prefix", True))
+        has_prefix = bool(self.get("tokenizer.ggml.add_space_prefix", self.get("tokenizer.ggml.model") == "llama"))
         prefix = [normalizers.Prepend("▁")] if has_prefix else []
         tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
         strip = [decoders.Strip(" ", 1, 0)] if has_prefix else []

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.layout.attention_parts import attention_parts
 from headrace.engine.checkpoints.layout.model_shape import HEAD, ModelShape, Module, model_shape
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
 from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES, HEAD_BITS
@@ -42,17 +43,31 @@ class Footprint:
 
     @property
     def weight_bytes(self) -> int:
-        loose = self.shape.tensor_size * ITEM_BYTES[self.compute_precision]
+        config = self.shape.config
+        kept_bytes = min(ITEM_BYTES[self.compute_precision], ITEM_BYTES[config.precision])
+        loose = (self.shape.tensor_size - config.input_table_size) * ITEM_BYTES[self.compute_precision]
+        loose += config.input_table_size * kept_bytes
         products = self.shape.products[:-1] if self.shape.config.tied_embeddings else self.shape.products
         return loose + sum(p.copies * sum(map(self.module_bytes, p.modules)) for p in products)
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Keys and values of a token in all layers. On a CPU, 8 bits with a scale per head beside packed weights."""
-        config = self.shape.config
-        is_coded = self.packings and self.device_kind == "cpu"
-        storage = Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
-        return KvShape(len(config.kv_layers), config.kv_head_count, config.head_size, 1, storage).block_bytes
+        """Keys and values of a token in all layers that keep any."""
+        parts = [part.config for part in attention_parts(self.shape.config)]
+        sizes = [(len(part.kv_layers), part.kv_head_count, part.head_size) for part in parts]
+        return sum(KvShape(*each, 1, self._kv_storage).block_bytes for each in sizes)
+
+    def layer_kv_bytes(self, index: int) -> int:
+        """Returns the keys and values of a token that a layer reads, its own or those of another."""
+        heads = self.shape.config.heads(index)
+        return KvShape(1, heads.kv_head_count, heads.head_size, 1, self._kv_storage).block_bytes
+
+    @property
+    def _kv_storage(self) -> Storage:
+        """Format of keys and values. On a CPU, 8 bits with a scale per head beside packed weights, where the fused
+        kernels compute the model."""
+        is_coded = self.packings and self.device_kind == "cpu" and not self.shape.config.blocks.misfit
+        return Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
 
     @property
     def state_bytes(self) -> int:

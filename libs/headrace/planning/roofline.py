@@ -45,12 +45,12 @@ def attention_launch(footprint: Footprint, layer: int, query_count: int, context
     config = footprint.shape.config
     window = config.windows[layer]
     seen = context if window is None else min(context, window)
-    layer_kv_bytes = footprint.kv_bytes_per_token / max(1, len(config.kv_layers))
+    layer_kv_bytes, query_size = footprint.layer_kv_bytes(layer), config.head_count * config.heads(layer).head_size
     mean_seen = min(seen, context - (query_count - 1) / 2)
-    query_bytes = 2 * config.head_count * config.head_size * footprint.item_bytes
+    query_bytes = 2 * query_size * footprint.item_bytes
     return Launch(
         sequence_count * (min(seen + query_count, context) * layer_kv_bytes + query_count * query_bytes),
-        4.0 * sequence_count * query_count * mean_seen * config.head_count * config.head_size,
+        4.0 * sequence_count * query_count * mean_seen * query_size,
     )
 
 

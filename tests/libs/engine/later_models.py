@@ -206,7 +206,77 @@ LATENT = {
     "moe_intermediate_size": 40,
     "num_experts_per_tok": 3,
 }
+VARIED = {
+    "num_hidden_layers": 6,
+    "head_dim": 16,
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "vocab_size_per_layer_input": 199,
+    "num_kv_shared_layers": 2,
+}
+GEMMA4 = {
+    **VARIED,
+    "global_head_dim": 32,
+    "hidden_size_per_layer_input": 8,
+    "use_double_wide_mlp": True,
+    "final_logit_softcapping": 7.0,
+}
+GEMMA3N = {
+    **VARIED,
+    "hidden_size_per_layer_input": 8,
+    "laurel_rank": 12,
+    "activation_sparsity_pattern": [0.9, 0.5, 0.0, 0.9, 0.0, 0.0],
+}
 COMPOSED: dict[str, dict[str, Any]] = {
+    "gemma4": {**GEMMA4, "model_type": "gemma4_text"},
+    "gemma3n": {**GEMMA3N, "model_type": "gemma3n_text"},
+    "gemma3n_dense": {
+        **GEMMA3N,
+        "model_type": "gemma3n_text",
+        "intermediate_size": [100, 80, 60, 100, 80, 60],
+        "vocab_size_per_layer_input": 150,
+        "altup_active_idx": 1,
+        "altup_num_inputs": 3,
+        "altup_correct_scale": False,
+        "num_kv_shared_layers": 0,
+        "tie_word_embeddings": False,
+    },
+    "gemma4_moe": {
+        **GEMMA4,
+        "model_type": "gemma4_text",
+        "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True,
+        "hidden_size_per_layer_input": 0,
+        "num_kv_shared_layers": 0,
+        "use_double_wide_mlp": False,
+        "enable_moe_block": True,
+        "num_experts": 6,
+        "top_k_experts": 3,
+        "moe_intermediate_size": 40,
+        "experts_implementation": "eager",
+    },
+    "gemma4_unified": {
+        **{key: value for key, value in GEMMA4.items() if "per_layer_input" not in key},
+        "model_type": "gemma4_unified_text",
+        "attention_k_eq_v": True,
+        "num_global_key_value_heads": 1,
+    },
+    "gemma4_multimodal": {
+        "model_type": "gemma4",
+        "num_hidden_layers": 6,
+        "text_config": {**TEXT, **GEMMA4, "model_type": "gemma4_text", "pad_token_id": 0},
+        "vision_config": {
+            "model_type": "gemma4_vision",
+            "hidden_size": 32,
+            "intermediate_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "position_embedding_size": 64,
+        },
+        "audio_config": None,
+    },
     "deepseek2": {
         **LATENT,
         "model_type": "deepseek_v2",

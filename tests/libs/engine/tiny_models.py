@@ -192,11 +192,16 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
     }
     maker = AutoModelForImageTextToText if "text_config" in settings else AutoModelForCausalLM
     model = maker.from_config(AutoConfig.for_model(**(usual | settings))).eval()
-    is_raised = str(settings["model_type"]).startswith(("gemma", "nemotron"))
+    kind = str(settings["model_type"])
+    is_raised = kind.startswith(("gemma", "nemotron")) and not kind.startswith(("gemma3n", "gemma4"))
     for name, parameter in model.named_parameters():
         if name.endswith(("bias", "alpha_p", "alpha_n", "sinks")) or "norm" in name:
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
+        if name.endswith(("router.scale", "per_expert_scale", "correct_output_scale")):
+            torch.nn.init.normal_(parameter, mean=1.0, std=0.2)
     for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            torch.nn.init.uniform_(buffer, 0.5, 1.5)
         if name.endswith("e_score_correction_bias"):
             torch.nn.init.normal_(buffer, std=0.2)
     model.save_pretrained(folder)

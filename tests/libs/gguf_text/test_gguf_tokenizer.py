@@ -41,6 +41,8 @@ def write(path: Path, tokens: dict[str, int], model: str = "llama", **fields: An
         key = "general.name" if name == "name" else f"tokenizer.ggml.{name}"
         if isinstance(value, bool):
             writer.add_bool(key, value)
+        elif isinstance(value, list):
+            writer.add_array(key, value)
         elif isinstance(value, str):
             writer.add_string(key, value)
         else:
@@ -93,6 +95,17 @@ def test_the_space_before_a_text_is_that_of_the_file(tmp_path: Path, adds: bool)
     assert pieces_of(tokenizer).strips_leading_space is adds
 
 
+def test_gemma_4_joins_pieces_by_the_merges_of_its_file(tmp_path: Path) -> None:
+    """Scores tell nothing there, spaces stand for themselves, and bytes stand in for what has no piece."""
+    tokens = {**BASE, "<bos>": CONTROL, '<|"|>': USER_DEFINED, "aa": NORMAL, "▁aa": NORMAL, "b▁": NORMAL}
+    merges = ["a a", "▁ aa"]
+    path = write(tmp_path / "f", tokens, "gemma4", merges=merges, bos_token_id=list(tokens).index("<bos>"))
+    tokenizer = GgufText(path).tokenizer()
+    found = tokenizer.encode('aa aab \n<|"|>')
+    assert found.tokens == ["<bos>", "aa", "▁aa", "b", "▁", "<0x0A>", '<|"|>']
+    assert tokenizer.decode(found.ids) == 'aa aab \n<|"|>'
+
+
 def test_marks_around_a_text_are_those_of_the_file(tmp_path: Path) -> None:
     both = write(tmp_path / "m.gguf", BASE, bos_token_id=1, eos_token_id=2, add_eos_token=True)
     assert GgufText(both).tokenizer().encode("a").tokens == ["<s>", "▁a", "</s>"]
@@ -125,6 +138,8 @@ def test_templates_have_the_names_of_the_file(tmp_path: Path) -> None:
         ("llama-bpe", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
         ("qwen2", ["HelloWorld", "'ll", " ", *"12345", " a", "/\n\n"]),
         ("gpt-4o", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+        ("deepseek-llm", ["HelloWorld", "'", "ll", " ", "12345", " a", "/", "\n", "\n"]),
+        ("deepseek-v3", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
         ("minimax-m2", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
     ],
 )

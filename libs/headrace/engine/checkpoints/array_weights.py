@@ -67,6 +67,9 @@ class ArrayWeights:
     def precise(self, name: str, shape: tuple[int, ...]) -> Floats:
         return self._source.values(name, shape)
 
+    def stored(self, name: str, shape: tuple[int, ...], precision: str) -> Floats:
+        return self._source.values(name, shape)
+
     def matrix(self, name: str, shape: tuple[int, int]) -> ArrayWeight:
         quantized = self._source.quantized(name, shape)
         if isinstance(quantized, BlockArrays):

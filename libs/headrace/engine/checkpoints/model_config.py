@@ -74,7 +74,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
         architecture=raw["architectures"][0],
         vocabulary_size=int(raw["vocab_size"]),
         hidden_size=int(raw["hidden_size"]),
-        intermediate_size=int(raw["intermediate_size"]),
+        intermediate_size=_widest(raw["intermediate_size"]),
         layer_count=int(raw["num_hidden_layers"]),
         head_count=head_count,
         kv_head_count=int(raw.get("num_key_value_heads") or head_count),
@@ -94,6 +94,11 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
         windows=(None,) * min(int(raw["num_hidden_layers"]), MAX_SIZES["layer_count"]),
         attention_scale=head_size**-0.5,
     )
+
+
+def _widest(sizes: Any) -> int:
+    """Returns the inner units of a feed-forward block, or of the widest one where config.json lists them by layer."""
+    return max(map(int, sizes)) if isinstance(sizes, list) else int(sizes)
 
 
 def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:

@@ -18,6 +18,7 @@ from headrace.engine.kernels.storage import Storage
 from headrace.engine.torch.backends.attention_plan import kv_shape
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.backends.host_backend import host_backend
+from headrace.engine.torch.backends.layered_plan import plan_layers
 from headrace.engine.torch.backends.torch_backend import torch_backend
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
 from headrace.engine.torch.decoder.joined_layers import JoinedLayers
@@ -57,7 +58,7 @@ def _gpu_backend(
     )
     if storage is None:
         return backend
-    attention = plan_on_triton(kv_shape(config, model, storage), device)
+    attention = plan_layers(model, lambda part: plan_on_triton(kv_shape(config, part, storage), device))
     return replace(backend, attention=attention, join=partial(join_layers, model.activation))
 
 

@@ -17,4 +17,4 @@ def draft_memory(config: EngineConfig, device: torch.device) -> LaterMemory:
     model = read_model_config(config.draft_folder)
     backend = choose_backend(config, model, device, "it drafts", config.thread_count)
     weights = model_shape(model).parameter_count * backend.dtype.itemsize
-    return LaterMemory(weights, backend.attention.shape.block_bytes)
+    return LaterMemory(weights, backend.attention.block_bytes)

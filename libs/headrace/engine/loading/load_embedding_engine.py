@@ -15,11 +15,12 @@ from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEng
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.loading.load_runner import load_runner
-from headrace.engine.loading.load_vector_head import load_sentence_head
+from headrace.engine.loading.load_vector_head import load_logit_head, load_sentence_head
 from headrace.engine.loading.load_whole_engine import load_whole_engine
 from headrace.engine.loading.model_costs import decoder_cost
 from headrace.engine.loading.state_limits import running_count
 from headrace.errors.tree import Unsupported
+from headrace.folder_text.score_tokens import read_score_tokens
 
 ALONE = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
 """Settings of a model in one process: groups of processes make text."""
@@ -27,14 +28,19 @@ ALONE = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
 
 def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddingEngine | EncoderEngine:
     """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    settings = read_sentence_settings(folder)
-    model_config = replace(read_model_config(folder, for_embeddings=True), has_head=False)
+    tokens = read_score_tokens(folder)
+    settings = SentenceSettings() if tokens is not None else read_sentence_settings(folder)
+    whole_config = read_model_config(folder, for_embeddings=True)
+    model_config = replace(whole_config, has_head=False)
     if model_config.sees_all:
         return load_whole_engine(folder, model_config, config, settings)
     _refuse_unsupported(folder, settings)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config.model_copy(update=ALONE), max_len)
-    head = load_sentence_head(folder, settings, model_config.hidden_size)
+    if tokens is None:
+        head = load_sentence_head(folder, settings, model_config.hidden_size)
+    else:
+        head = load_logit_head(folder, whole_config, tokens)
     memory = model.memory + HeldMemory(head.byte_count)
     kv_token_count = model.block_count * config.block_size
     spec = EngineSpec(
@@ -51,6 +57,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         parameter_count=model.parameter_count + head.parameter_count,
         snapshot_count=None if model.state_slots is None else model.state_slots.snapshot_count,
         embedding_size=head.size(model_config.hidden_size),
+        scores_pairs=tokens is not None,
         memory=memory,
         cost=decoder_cost(model_config, model.parameter_count, memory, kv_token_count),
     )

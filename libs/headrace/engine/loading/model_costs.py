@@ -16,12 +16,12 @@ GATED_MATRICES = 3
 def decoder_cost(config: DecoderConfig, parameter_count: int, memory: HeldMemory, kv_token_count: int) -> ModelCost:
     """Returns the cost of a decoder. `kv_token_count`: tokens that its KV cache holds.
 
-    The embedding is a lookup: where the head does not share its weights, they are not read. Of a mixture of experts, a
-    token computes with the chosen ones alone, and a step is taken to read those, which holds for one token and is less
-    than the truth for many."""
+    The embedding is a lookup: where the head does not share its weights, they are not read. So are layers' own
+    inputs. Of a mixture of experts, a token computes with the chosen ones alone, and a step is taken to read those,
+    which holds for one token and is less than the truth for many."""
     table = config.vocabulary_size * config.hidden_size
     lookup = table if not config.tied_embeddings or not config.has_head else 0
-    active_count = parameter_count - lookup - _idle_expert_parameters(config)
+    active_count = parameter_count - lookup - config.input_table_size - _idle_expert_parameters(config)
     read_share = max(0, active_count) / parameter_count if parameter_count else 0.0
     state_count = 0 if config.blocks.states is None else config.blocks.states.number_count
     return ModelCost(
@@ -29,7 +29,7 @@ def decoder_cost(config: DecoderConfig, parameter_count: int, memory: HeldMemory
         token_bytes=memory.kv_bytes // kv_token_count if kv_token_count else 0,
         token_operations=2 * max(0, active_count) + STATE_OPERATIONS * state_count,
         state_bytes=STATE_ITEM_BYTES * state_count,
-        pair_operations=4 * len(config.kv_layers) * config.head_count * config.head_size,
+        pair_operations=4 * config.head_count * sum(config.heads(at).head_size for at in config.kv_layers),
     )
 
 

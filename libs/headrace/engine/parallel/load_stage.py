@@ -107,4 +107,4 @@ def _ends(config: DecoderConfig, place: ShardPlace) -> DecoderPart:
 def _block_count(config: EngineConfig, backend: Backend, max_len: int, place: ShardPlace) -> int:
     """Returns the blocks that this rank has room for."""
     room = kv_bytes(config, backend.device) // sharer_count(config, place, backend.device)
-    return choose_block_count(config, max_len, backend.attention.shape.block_bytes, room)
+    return choose_block_count(config, max_len, backend.attention.block_bytes, room)

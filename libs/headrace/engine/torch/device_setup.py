@@ -63,7 +63,7 @@ def build_attention(
         room = measure_kv_room(CudaMemory(backend.device), config, backend, decoder, max_len)
     slots = _state_slots(config, decoder, room)
     left = room if decoder.states is None else room - slots.count * slot_bytes(decoder.states)
-    count = count_blocks(config, max_len, plan.shape.block_bytes, left, later)
+    count = count_blocks(config, max_len, plan.block_bytes, left, later)
     return build_memory(plan, decoder, max_len, count, slots, backend.device)
 
 

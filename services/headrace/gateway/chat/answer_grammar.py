@@ -7,7 +7,7 @@ from typing import Any
 from headrace.errors import Unsupported
 from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
-from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
+from headrace.gateway.chat.syntax.lark_literals import ANYTHING, LarkLiterals
 from headrace.gateway.chat.tools.argument_schema import argument_schema
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.v1.generation_pb2 import (
@@ -20,7 +20,6 @@ from headrace.v1.generation_pb2 import (
 
 MAX_CALLS = 16
 """Maximum number of calls in one answer: a model that repeats itself would call for ever."""
-ANYTHING = "/(.|\\n)*/"
 CONTENT = "content"
 
 
@@ -61,7 +60,8 @@ class AnswerGrammar:
         """Adds the rule `call`, for one call of any tool."""
         write = self._literals.write
         for index, tool in enumerate(tool_use.tools):
-            rules, schemas = syntax.arguments.rules(f"arguments_{index}", argument_schema(tool))
+            schema = argument_schema(tool)
+            rules, schemas = syntax.arguments.rules(f"arguments_{index}", schema, self._literals)
             around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
             self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
             self._schemas |= schemas
@@ -75,8 +75,7 @@ class AnswerGrammar:
     def add_thought(self, start: str, end: str, is_open: bool, answer: str) -> None:
         """Adds the start rule: reasoning, which the prompt may have opened already, and then `answer`."""
         write = self._literals.write
-        ended = f"thought: /(.|\\n)*/ {write(end)}" if self._literals.is_special(end) else ""
-        self._rules.append(ended or f"thought[suffix={json.dumps(end)}]: {ANYTHING}")
+        self._rules.append(self._literals.anything_until("thought", end))
         self._rules.append("gap: /\\s{0,4}/")
         opened = f"thought gap {answer}"
         self._rules.append(f"start: {opened}" if is_open else f"start: {answer} | {write(start)} {opened}")
@@ -102,5 +101,5 @@ class AnswerGrammar:
             return ['answer: calls | free | ""', f"free: /[^\\s\\{first}](.|\\n)*/"]
         if self._literals.is_special(syntax.marker):
             return [f"answer: free | free {marker} calls", f"free: {ANYTHING}"]
-        until = f"until[suffix={json.dumps(syntax.marker, ensure_ascii=False)}]: {ANYTHING}"
+        until = self._literals.anything_until("until", syntax.marker)
         return ["answer: free | until calls", f"free: {ANYTHING}", until]

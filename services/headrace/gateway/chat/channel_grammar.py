@@ -1,9 +1,10 @@
 """Grammar of an answer in channels."""
 
-from headrace.gateway.chat.answer_grammar import ANYTHING, CONTENT, AnswerGrammar
+from headrace.gateway.chat.answer_grammar import CONTENT, AnswerGrammar
 from headrace.gateway.chat.channels import channel_markers as marker
 from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
+from headrace.gateway.chat.syntax.lark_literals import ANYTHING
 from headrace.gateway.chat.tools.tool_use import ToolUse
 
 MAX_MESSAGES = 16

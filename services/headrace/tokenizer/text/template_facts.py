@@ -14,6 +14,8 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mistral-args", ("[TOOL_CALLS]", "[ARGS]")),
     ("mistral", ("[TOOL_CALLS]",)),
     ("qwen-xml", ("<function=", "<parameter=")),
+    ("glm", ("<tool_call>", "<arg_key>", "<arg_value>")),
+    ("gemma4", ("<|tool_call>call:",)),
     ("hermes", ("<tool_call>",)),
     ("pythonic", ("[func_name1(",)),
     ("pythonic", ("[func_name(",)),
@@ -26,7 +28,12 @@ that fits counts."""
 _REFUSES_SYSTEM = re.compile(r"raise_exception\(['\"]System role")
 OWN_SYNTAX = "hermes"
 """Syntax that models are instructed to use when their template does not mention tools."""
-_REASONING = (("<|channel|>analysis<|message|>", "<|end|>"), ("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_REASONING = (
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|channel>thought", "<channel|>"),
+)
 HARMONY, _CHANNELS = "harmony", ("<|channel|>", "<|message|>")
 """Format of answers in channels, of calls and of all else, and what its templates contain."""
 
@@ -54,6 +61,8 @@ class TemplateFacts:
     tool_call_syntax: str = OWN_SYNTAX
     reasoning_start: str = ""
     reasoning_end: str = ""
+    has_pair_roles: bool = False
+    """Whether it knows the roles `query` and `document`, of a pair that is scored."""
 
 
 def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
@@ -77,6 +86,7 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
         tool_call_syntax=HARMONY if has_channels else _syntax(source) if shows_tools else OWN_SYNTAX,
         reasoning_start=start,
         reasoning_end=end,
+        has_pair_roles={"query", "document"} <= words,
     )
 
 

@@ -1,6 +1,6 @@
 """Text side of one model: its tokenizer, its chat template and its special tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -10,9 +10,11 @@ from headrace.errors import ContextExceeded, InvalidCheckpoint, InvalidRequest, 
 from headrace.folder_text.folder_ends import end_token_ids
 from headrace.folder_text.folder_tokenizer import read_tokenizer
 from headrace.folder_text.pair_length import pair_token_counts
+from headrace.folder_text.score_tokens import read_score_tokens
 from headrace.folder_text.special_tokens import special_tokens
 from headrace.folder_text.template_sources import template_sources
 from headrace.gguf_text.gguf_tokenizer import GgufText
+from headrace.tokenizer.prompts.pair_prompt import PairPrompt
 from headrace.tokenizer.text.chat_template import ChatTemplate
 from headrace.tokenizer.text.known_patterns import has_known_patterns
 from headrace.tokenizer.text.longest_piece import longest_piece
@@ -46,8 +48,14 @@ class TextModel:
         self._special_tokens = special
         templates = {name: ChatTemplate(text, special) for name, text in sources.items() if name in KINDS}
         self._template, self._tool_template = (templates.get(kind) for kind in KINDS)
+        scores = source.suffix != ".gguf" and read_score_tokens(source) is not None
+        self._pair_prompt = PairPrompt(self._pair_renderer()) if scores else None
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+
+    def _pair_renderer(self) -> Callable[[Conversation], str] | None:
+        template = self._template
+        return template.render if template is not None and template.facts.has_pair_roles else None
 
     @property
     def has_chat_template(self) -> bool:
@@ -73,6 +81,8 @@ class TextModel:
     def _encode_pair(self, texts: tuple[str, str], add_special_tokens: bool, max_token_count: int | None) -> list[int]:
         """Encodes a pair. If that makes more than `max_token_count` ids, the end of the longer text is left out until
         both are equally long, then that of both."""
+        if self._pair_prompt is not None:
+            return self._encode_question(self._pair_prompt, texts, max_token_count)
         first, second = (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
         if max_token_count is not None:
             special_count = self._tokenizer.num_special_tokens_to_add(True) if add_special_tokens else 0
@@ -80,6 +90,14 @@ class TextModel:
             for encoding, count in zip((first, second), counts, strict=True):
                 encoding.truncate(count)
         return list(self._tokenizer.post_process(first, second, add_special_tokens).ids)[:max_token_count]
+
+    def _encode_question(self, prompt: PairPrompt, texts: tuple[str, str], max_token_count: int | None) -> list[int]:
+        """Encodes the prompt about a pair. If that makes more than `max_token_count` ids, the end of the document is
+        left out."""
+        before, after = prompt.around(texts[0])
+        head, tail = (self.encode(text, add_special_tokens=False) for text in (before + texts[1], after))
+        room = len(head) if max_token_count is None else max(0, max_token_count - len(tail))
+        return [*head[:room], *tail][:max_token_count]
 
     @property
     def answer_format(self) -> TemplateFacts:

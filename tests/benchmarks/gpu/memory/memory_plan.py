@@ -56,9 +56,8 @@ def plan_memory(model: DecoderConfig, config: EngineConfig, max_len: int, bits: 
         decoder.join(backend.join(decoder.layers))
         weights = live.now
         steps = _measure_steps(decoder, backend, config, max_len, live)
-    shape = backend.attention.shape
     graphs = list_sizes(config.max_running_count)[0] * model.vocabulary_size * LOGIT_BYTES
-    return MemoryPlan(weights, steps, graphs, shape.block_bytes // shape.block_size)
+    return MemoryPlan(weights, steps, graphs, backend.attention.block_bytes // config.block_size)
 
 
 def _measure_steps(decoder: Decoder, backend: Backend, config: EngineConfig, max_len: int, live: LiveBytes) -> int:

@@ -86,7 +86,7 @@ def test_end_of_sequence_ids_come_from_both_files(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM is not supported: only Llama, .*ForCausalLM"),
+        ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM is not supported; .*ForCausalLM"),
         ({"rope_parameters": {"rope_type": "spiral"}}, "'spiral' is not supported: only default"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "bitsandbytes"),

@@ -76,7 +76,7 @@ def test_a_device_that_triton_does_not_run_on_computes_through_torch(
         backend = choose_backend(engine_config(precision="bfloat16"), model, ELSEWHERE, "")
     assert backend.operators == TorchOperators(linear=stored_linear)
     assert isinstance(backend.sampler, TorchSampler)
-    assert backend.attention.shape.storage is Storage.BF16
+    assert backend.attention.shapes[0].storage is Storage.BF16
     assert "attention gathers keys and values" in caplog.messages
 
 

@@ -51,10 +51,15 @@ ARGUMENTS = {
         "<parameter=city>\nUlm\n</parameter>\n<parameter=days>\n2\n</parameter>\n<parameter=rain>\ntrue\n</parameter>\n"
         "</function>"
     ),
+    "glm": (
+        "<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n"
+        "<arg_key>rain</arg_key>\n<arg_value>true</arg_value>\n</tool_call>"
+    ),
+    "gemma4": 'city:<|"|>Ulm<|"|>,days:2,rain:true}',
     "pythonic": 'city="Ulm", days=2, rain=True)',
 }
 """Arguments of the call of get_weather in the syntaxes that do not write them as JSON."""
-NO_ARGUMENTS = {"qwen-xml": "</function>", "pythonic": ")"}
+NO_ARGUMENTS = {"qwen-xml": "</function>", "glm": "</tool_call>", "gemma4": "}", "pythonic": ")"}
 ULM = {"city": "Ulm", "days": 2, "rain": True}
 CALLS = [("get_weather", ULM), ("now", {})]
 
@@ -189,6 +194,52 @@ class TestSyntax:
         assert reader is not None
         text = SYNTAXES[name].opening + call(name, 0)
         assert [delta.name for delta in reader.push(text[: text.index("Ulm")], is_last=True).calls] == ["get_weather"]
+
+
+NESTED = Tool(
+    "nested",
+    "",
+    {
+        "type": "object",
+        "properties": {
+            "who": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}}},
+                "required": ["name"],
+            },
+            "when": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "rest": {},
+        },
+        "required": ["who"],
+    },
+)
+
+
+def test_quoted_arguments_nest() -> None:
+    shown = style("gemma4", ToolUse((NESTED,), is_required=True))
+    text = (
+        '<|tool_call>call:nested{who:{name:<|"|>a "b" {c}<|"|>,tags:[<|"|>a<|"|>,<|"|>b<|"|>]},when:<|"|>now<|"|>,'
+        'rest:[1.5,{k:null,l:[]},<|"|>x<|"|>]}<tool_call|>'
+    )
+    arguments = {
+        "who": {"name": 'a "b" {c}', "tags": ["a", "b"]},
+        "when": "now",
+        "rest": [1.5, {"k": None, "l": []}, "x"],
+    }
+    assert admits(shown, text)
+    assert read(shown, *text) == Read("", "", [("nested", arguments)])
+    assert admits(shown, '<|tool_call>call:nested{who:{name:<|"|><|"|>},when:3}<tool_call|>')
+    assert not admits(shown, '<|tool_call>call:nested{who:{tags:[<|"|>a<|"|>]}}<tool_call|>')
+    assert not admits(shown, '<|tool_call>call:nested{who:{name:<|"|>a<|"|>,tags:[<|"|>c<|"|>]}}<tool_call|>')
+
+
+@pytest.mark.parametrize("written", ["who", "a:}b", 'a:<|"|>b', "a:,b:1"])
+def test_arguments_that_are_no_object_stay_text(written: str) -> None:
+    shown = style("gemma4", ToolUse((NESTED,)))
+    text = f"<|tool_call>call:nested{{{written}}}<tool_call|>"
+    found = read(shown, text)
+    assert found.content == ""
+    assert [name for name, _ in found.calls] == ["nested"]
 
 
 def test_a_special_token_is_matched_by_its_id() -> None:

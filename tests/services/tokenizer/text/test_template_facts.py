@@ -40,6 +40,8 @@ CONVERSATION = Conversation(
         ("[AVAILABLE_TOOLS] [TOOL_CALLS] [", "mistral"),
         ("[TOOL_CALLS]name[ARGS]{", "mistral-args"),
         ("<tool_call>\\n<function=f>\\n<parameter=p>", "qwen-xml"),
+        ("<tool_call>f\\n<arg_key>a</arg_key>\\n<arg_value>b</arg_value>", "glm"),
+        ("<|tool_call>call:f{a:1}<tool_call|>", "gemma4"),
         ("[func_name1(params_name1=params_value1)]", "pythonic"),
         ("<｜tool▁calls▁begin｜>function<｜tool▁sep｜>f\\n```json", "deepseek-v3"),
         ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{", "deepseek-v3.1"),
@@ -56,6 +58,8 @@ def test_the_markers_of_reasoning_are_found() -> None:
     facts = ChatTemplate("{{ messages[0].content.split('</think>')[-1] }}", {}).facts
     assert (facts.reasoning_start, facts.reasoning_end) == ("<think>", "</think>")
     assert ChatTemplate(PLAIN, {}).facts.reasoning_end == ""
+    facts = ChatTemplate("{{ '<|channel>thought\\n' + messages[0].reasoning + '\\n<channel|>' }}", {}).facts
+    assert (facts.reasoning_start, facts.reasoning_end) == ("<|channel>thought", "<channel|>")
 
 
 def test_channels_are_found_whatever_the_template_says_of_tools() -> None:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from headrace.engine.checkpoints.facts.block_factors import BlockFactors
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
+from headrace.engine.checkpoints.facts.layers.input_config import InputConfig
+from headrace.engine.checkpoints.facts.layers.stream_config import StreamConfig
+from headrace.engine.checkpoints.facts.layers.varied_attention import VariedAttention
 from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 
 
@@ -27,6 +30,20 @@ class BlockFacts:
     """Whether all query heads, and all key heads, are normalized as one vector each."""
     latent: LatentConfig | None = None
     """Latent attention. None: keys and values are heads of their own."""
+    varied: VariedAttention | None = None
+    """Attention whose layers differ. None: all have heads of the same sizes, and keys and values of their own."""
+    inner_sizes: tuple[int, ...] = ()
+    """Inner units of each layer's feed-forward block, where they differ."""
+    zero_shares: tuple[float, ...] = ()
+    """Share of each layer's gates that become zero, if any do: those below a normal distribution's quantile."""
+    adds_experts: bool = False
+    """Whether the mixture of experts computes beside the feed-forward block, each with norms of its own."""
+    inputs: InputConfig | None = None
+    """Inputs that each layer has of its own. None: there are none."""
+    scales_layers: bool = False
+    """Whether each layer's output is multiplied by a number of its own."""
+    streams: StreamConfig | None = None
+    """Streams of hidden states. None: there is one."""
     states: StateConfig | None = None
     """Layers that keep a state. None: all keep keys and values, and nothing else."""
 
@@ -48,6 +65,7 @@ class BlockFacts:
             "its feed-forward block has no gates": not self.is_gated,
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
             "its keys and values are products of a latent vector": self.latent is not None,
+            "its layers have heads of several sizes, or share keys and values": self.varied is not None,
             "its layers have one block each": self.has_single_blocks,
             "its attention has gates": self.gates_attention,
             "some of its layers keep a state": self.states is not None,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
+from headrace.engine.checkpoints.facts.layers.head_sizes import HeadSizes
 from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 
@@ -76,6 +77,21 @@ class DecoderConfig:
     """Whether tokens see those after them too, within windows on either side: such a model makes embeddings alone."""
     has_head: bool = True
     """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
+
+    def heads(self, index: int) -> HeadSizes:
+        """Returns the sizes of a layer's heads."""
+        if self.blocks.varied is not None:
+            return self.blocks.varied.heads[index]
+        return HeadSizes(self.kv_head_count, self.head_size, self.rotary_size)
+
+    def inner_size(self, index: int) -> int:
+        """Returns the inner units of a layer's feed-forward block."""
+        return self.blocks.inner_sizes[index] if self.blocks.inner_sizes else self.intermediate_size
+
+    @property
+    def input_table_size(self) -> int:
+        """Elements of the table that layers' own inputs are looked up in, of which a step reads few rows."""
+        return 0 if self.blocks.inputs is None else self.blocks.inputs.table_size(self.layer_count)
 
     @property
     def has_usual_modules(self) -> bool:

@@ -7,6 +7,7 @@ from headrace.engine.checkpoints.families.registry import ENCODER_FAMILIES, HEAD
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.engine.checkpoints.files.sentence_files import has_sentence_settings
+from headrace.folder_text.score_tokens import read_score_tokens
 
 
 def architecture_of(folder: Path) -> str | None:
@@ -22,12 +23,18 @@ def is_encoder(source: Path) -> bool:
 
 def scores_pairs(source: Path) -> bool:
     """Whether a model scores pairs of texts. Raises InvalidCheckpoint."""
-    return is_encoder(source) and str(architecture_of(source)).endswith(SCORING)
+    if is_gguf(source):
+        return False
+    if is_encoder(source):
+        return str(architecture_of(source)).endswith(SCORING)
+    return read_score_tokens(source) is not None
 
 
 def makes_embeddings(source: Path) -> bool:
-    """Whether a model is for embeddings or scores: encoders, and decoders with sentence-transformers' files or without
-    a head. Raises InvalidCheckpoint."""
+    """Whether a model is for embeddings or scores: encoders, and decoders with sentence-transformers' files, without a
+    head, or with tokens that score pairs. Raises InvalidCheckpoint."""
     if is_gguf(source):
         return False
-    return is_encoder(source) or architecture_of(source) in HEADLESS or has_sentence_settings(source)
+    if is_encoder(source) or architecture_of(source) in HEADLESS or has_sentence_settings(source):
+        return True
+    return read_score_tokens(source) is not None

@@ -1,5 +1,7 @@
 """The architectures that Headrace supports."""
 
+from difflib import get_close_matches
+
 from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
 from headrace.engine.checkpoints.families.composed.apertus import APERTUS
 from headrace.engine.checkpoints.families.composed.arcee import ARCEE
@@ -61,6 +63,13 @@ from headrace.engine.checkpoints.families.states.qwen3_next import (
     QWEN3_5_MULTIMODAL,
     QWEN3_NEXT,
 )
+from headrace.engine.checkpoints.families.varied.gemma3n import GEMMA3N, GEMMA3N_MULTIMODAL
+from headrace.engine.checkpoints.families.varied.gemma4 import (
+    GEMMA4,
+    GEMMA4_MULTIMODAL,
+    GEMMA4_UNIFIED,
+    GEMMA4_UNIFIED_MULTIMODAL,
+)
 from headrace.errors.tree import Unsupported
 
 _USUAL = (LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, PHI3, GEMMA2, GEMMA3)
@@ -103,14 +112,19 @@ _STATES = (
     QWEN3_5_MULTIMODAL,
     QWEN3_5_MOE_MULTIMODAL,
 )
-FAMILIES = {family.architecture: family for family in (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_STATES)}
+_VARIED = (
+    GEMMA3N,
+    GEMMA3N_MULTIMODAL,
+    GEMMA4,
+    GEMMA4_MULTIMODAL,
+    GEMMA4_UNIFIED,
+    GEMMA4_UNIFIED_MULTIMODAL,
+)
+_ALL = (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_STATES, *_VARIED)
+FAMILIES = {family.architecture: family for family in _ALL}
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)
 ENCODER_FAMILIES = {architecture: family for family in _ENCODERS for architecture in family.architectures}
-DECODER = "ForCausalLM"
-"""End of the name of a decoder that makes text."""
-PART = "ForConditionalGeneration"
-"""End of the name of a model that also reads images."""
 HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")} | {
     "Gemma3TextModel": "Gemma3ForCausalLM"
 }
@@ -118,7 +132,7 @@ HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral"
 
 
 def find_family(architecture: str) -> Family:
-    """Returns the decoder family. Raises Unsupported, listing the supported ones."""
+    """Returns the decoder family. Raises Unsupported, naming supported ones that are alike."""
     if architecture in ENCODER_FAMILIES:
         raise Unsupported(f"architecture {architecture} makes embeddings and no text: it can be served, no more")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
@@ -128,7 +142,7 @@ def find_family(architecture: str) -> Family:
 
 
 def find_encoder_family(architecture: str) -> EncoderFamily:
-    """Returns the encoder family. Raises Unsupported, listing the supported ones."""
+    """Returns the encoder family. Raises Unsupported, naming supported ones that are alike."""
     if architecture not in ENCODER_FAMILIES:
         raise _unsupported(architecture)
     return ENCODER_FAMILIES[architecture]
@@ -139,9 +153,9 @@ def _unsupported(architecture: str) -> Unsupported:
         return Unsupported(
             f"architecture {architecture} is not supported: {absent.reason}; the nearest that is: {absent.nearest}"
         )
-    encoders = [name.removesuffix("Model") for name in ENCODER_FAMILIES if name.endswith("Model")]
-    decoders = dict.fromkeys(name.removesuffix(DECODER).removesuffix(PART) for name in FAMILIES)
+    known = (*FAMILIES, *ENCODER_FAMILIES)
+    alike = get_close_matches(architecture, known, n=3) or [LLAMA.architecture]
     return Unsupported(
-        f"architecture {architecture} is not supported: only {', '.join(decoders)} for text, "
-        f"{', '.join(encoders)} for embeddings"
+        f"architecture {architecture} is not supported; of the {len(known)} that are, those most alike by name are "
+        f"{', '.join(alike)}: docs/guide/models.md lists all"
     )

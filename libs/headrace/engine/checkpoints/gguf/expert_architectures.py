@@ -114,7 +114,7 @@ def _minimax_m2(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
-_DEEPSEEK_NAMES = {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
+DEEPSEEK_NAMES = {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
 EXPERT_ARCHITECTURES = {
     "qwen2moe": GgufArchitecture(
         "Qwen2MoeForCausalLM",
@@ -125,12 +125,12 @@ EXPERT_ARCHITECTURES = {
     "olmoe": GgufArchitecture("OlmoeForCausalLM", describe=_olmoe),
     "glm4moe": GgufArchitecture(
         "Glm4MoeForCausalLM",
-        {**_DEEPSEEK_NAMES, "post_attention_layernorm": "post_attention_norm"},
+        {**DEEPSEEK_NAMES, "post_attention_layernorm": "post_attention_norm"},
         biased_modules={"attention_bias": "attn_q"},
         optional_modules={"use_qk_norm": "attn_q_norm"},
         describe=_glm4_moe,
     ),
-    "dots1": GgufArchitecture("Dots1ForCausalLM", _DEEPSEEK_NAMES, describe=_dots1),
+    "dots1": GgufArchitecture("Dots1ForCausalLM", DEEPSEEK_NAMES, describe=_dots1),
     "ernie4_5-moe": GgufArchitecture(
         "Ernie4_5_MoeForCausalLM",
         {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.moe_statics")},

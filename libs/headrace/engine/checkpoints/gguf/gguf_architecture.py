@@ -63,6 +63,10 @@ class GgufArchitecture:
     """Keys of config.json, each with the module of a layer that makes it true if the file has it."""
     describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
     """Returns additional keys of config.json."""
+    examine: Callable[[Mapping[str, tuple[int, ...]]], Mapping[str, Any]] = lambda _shapes: {}
+    """Returns keys of config.json that only the names and shapes of tensors tell."""
+    rotates_share: bool = False
+    """Whether factors of frequencies say which pairs of a head rotate."""
 
 
 def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ The `gguf` package dequantizes the tensors; its arithmetic is the format's refer
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +25,23 @@ from headrace.gguf_text.gguf_tensor import GgufTensor
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+TOP_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "model.embed_tokens_per_layer": "per_layer_token_embd",
+    "model.per_layer_model_projection": "per_layer_model_proj",
+    "model.per_layer_projection_norm": "per_layer_proj_norm",
+}
+STACKED = re.compile(r"model\.(altup_projections|altup_unembed_projections)\.(\d+)")
+STACKED_NAMES = {"altup_projections": "altup_proj", "altup_unembed_projections": "altup_unembd_proj"}
+"""GGUF names of matrices that lie in one tensor."""
+GATES_AND_UPS = "ffn_gate_up_exps.weight"
+"""Tensor of the gates and ups of all experts, gates first."""
 BARE_NAMES = {"self_attn.sinks": "attn_sinks.weight"}
 """Tensors of a layer that belong to no module of their own."""
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
+LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps")
 """Names of the epsilon of layer norms, in Cohere and StableLM, StarCoder 2 and Nemotron."""
@@ -59,6 +73,7 @@ class GgufArrays:
                 raise InvalidCheckpoint(f"{part} has tensor {min(twice)}, which another part has as well")
             self._tensors |= header.tensors
             self._places |= dict.fromkeys(header.tensors, file)
+        self._tensors |= {name: _halved(self._tensors[name]) for name in self._tensors if name.endswith(GATES_AND_UPS)}
         self._metadata = GgufMetadata(*parts[0])
         self._architecture = find_architecture(self._metadata)
 
@@ -70,7 +85,7 @@ class GgufArrays:
             "architectures": [self._architecture.class_name],
             "vocab_size": self._shape("token_embd.weight")[0],
             "hidden_size": metadata.integer("embedding_length"),
-            "intermediate_size": metadata.integer("feed_forward_length"),
+            "intermediate_size": max(metadata.integers("feed_forward_length")),
             "num_hidden_layers": metadata.integer("block_count"),
             "num_attention_heads": head_count,
             "num_key_value_heads": metadata.integers("attention.head_count_kv", head_count)[0],
@@ -91,7 +106,8 @@ class GgufArrays:
         if (scaling := self._rope_scaling()) is not None:
             config["rope_scaling"] = scaling
         try:
-            return config | dict(self._architecture.describe(metadata))
+            shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+            return config | dict(self._architecture.describe(metadata)) | dict(self._architecture.examine(shapes))
         except ZeroDivisionError as error:
             raise InvalidCheckpoint(f"{self._path}: a size in its metadata is 0") from error
 
@@ -101,11 +117,33 @@ class GgufArrays:
     def values(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Reads the tensor that Hugging Face calls `name`, as fp32. Raises InvalidCheckpoint if it is missing or
         misshapen."""
+        if (both := LATENT_UP.fullmatch(name)) and f"blk.{both[1]}.attn_kv_b.weight" not in self._tensors:
+            return self._latent_up(f"blk.{both[1]}", shape)
         gguf_name, expert = self._find(name, shape)
         values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
         if gguf_name.endswith("norm.weight"):
             values = values - np.float32(self._architecture.norm_offset)
         return values
+
+    def _latent_up(self, layer: str, shape: tuple[int, ...]) -> Floats:
+        """Joins the products of each head's keys, which a file may have apart and transposed [heads, latent, key], and
+        of its values [heads, value, latent]. Raises InvalidCheckpoint if one is missing or misshapen."""
+        names = f"{layer}.attn_k_b.weight", f"{layer}.attn_v_b.weight"
+        keys, values = self._shape(names[0]), self._shape(names[1])
+        if (
+            not len(keys) == len(values) == 3
+            or keys[0] != values[0]
+            or shape
+            != (
+                keys[0] * (keys[2] + values[1]),
+                keys[1],
+            )
+        ):
+            raise InvalidCheckpoint(
+                f"{self._path}: tensors {', '.join(names)} have shapes {keys} and {values}; metadata imply {shape}"
+            )
+        parts = [self._dequantize(names[0]).transpose(0, 2, 1), self._dequantize(names[1])]
+        return np.concatenate(parts, axis=1).reshape(shape)
 
     def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
         """Reads the tensor that Hugging Face calls `name`, as fp32: see `values`."""
@@ -187,7 +225,12 @@ class GgufArrays:
         module, _, kind = name.rpartition(".")
         if module in TOP_NAMES:
             return f"{self._architecture.top_names.get(module, TOP_NAMES[module])}.{kind}", None
+        if found := STACKED.fullmatch(module):
+            return f"{STACKED_NAMES[found[1]]}.{kind}", int(found[2])
         if (found := EXPERT.fullmatch(module)) and found[3] in EXPERT_NAMES:
+            both = f"blk.{found[1]}.{GATES_AND_UPS}"
+            if found[3] != "down_proj" and both in self._tensors:
+                return both, 2 * int(found[2]) + (found[3] == "up_proj")
             return f"blk.{found[1]}.{EXPERT_NAMES[found[3]]}.{kind}", int(found[2])
         if not module.startswith("model.layers."):
             return name, None
@@ -215,7 +258,7 @@ class GgufArrays:
     def _rope_scaling(self) -> Mapping[str, Any] | None:
         metadata = self._metadata
         if ROPE_FACTORS in self._tensors:
-            return self._llama3_scaling()
+            return self._rotated_share() if self._architecture.rotates_share else self._llama3_scaling()
         if LONG_FACTORS in self._tensors:
             return self._long_rope_scaling()
         kind = metadata.text("rope.scaling.type", "none")
@@ -227,6 +270,11 @@ class GgufArrays:
         if metadata.has("rope.scaling.original_context_length"):
             scaling["original_max_position_embeddings"] = metadata.integer("rope.scaling.original_context_length")
         return scaling
+
+    def _rotated_share(self) -> Mapping[str, Any]:
+        """Reads the share of pairs that rotate: the factors of all others are so large that they rest."""
+        share = float((self._dequantize(ROPE_FACTORS) == 1).mean())
+        return {"rope_type": "proportional", "partial_rotary_factor": share}
 
     def _llama3_scaling(self) -> Mapping[str, Any]:
         """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings."""
@@ -251,6 +299,14 @@ class GgufArrays:
         if self._metadata.has("rope.scaling.attn_factor"):
             scaling["attention_factor"] = self._metadata.number("rope.scaling.attn_factor")
         return scaling
+
+
+def _halved(tensor: GgufTensor) -> GgufTensor:
+    """Returns a tensor of two matrices of each expert [experts, 2 x out, in] as one of twice as many."""
+    if len(tensor.shape) != 3 or tensor.shape[1] % 2:
+        raise InvalidCheckpoint(f"tensor {tensor.name} has shape {tensor.shape}, not two matrices of each expert")
+    count, rows, columns = tensor.shape
+    return replace(tensor, shape=(2 * count, rows // 2, columns))
 
 
 def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

@@ -47,6 +47,13 @@ class GgufMetadata:
             raise InvalidCheckpoint(f"{self.path}: metadata {self.architecture}.{key} is no list of integers")
         return values
 
+    def numbers(self, key: str) -> list[float]:
+        """Reads a list of numbers, or of truth values, of the architecture."""
+        values = self.get(f"{self.architecture}.{key}")
+        if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
+            raise InvalidCheckpoint(f"{self.path}: metadata {self.architecture}.{key} is no list of numbers")
+        return values
+
     def number(self, key: str, default: float | None = None) -> float:
         """Reads a number of the architecture, with keys as in `integer`."""
         name = f"{self.architecture}.{key}"

@@ -4,11 +4,15 @@ from headrace.engine.checkpoints.families.absent_families import ABSENT_GGUF
 from headrace.engine.checkpoints.gguf.expert_architectures import EXPERT_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.engine.checkpoints.gguf.latent_architectures import ARCHITECTURE, latent_architecture
 from headrace.engine.checkpoints.gguf.later_architectures import LATER_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.state_architectures import STATE_ARCHITECTURES
+from headrace.engine.checkpoints.gguf.varied_architectures import VARIED_ARCHITECTURES
 from headrace.errors.tree import Unsupported
 
-KNOWN_ARCHITECTURES = ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | STATE_ARCHITECTURES
+KNOWN_ARCHITECTURES = (
+    ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | STATE_ARCHITECTURES | VARIED_ARCHITECTURES
+)
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
@@ -16,8 +20,10 @@ def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
     name = metadata.architecture
     if name in ABSENT_GGUF:
         raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: {ABSENT_GGUF[name]}")
+    if name == ARCHITECTURE:
+        return latent_architecture(metadata)
     if name not in KNOWN_ARCHITECTURES:
-        known = ", ".join(KNOWN_ARCHITECTURES)
+        known = ", ".join((*KNOWN_ARCHITECTURES, ARCHITECTURE))
         raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}")
     if name == "llama" and metadata.integer("expert_count", 0):
         return MIXTRAL

@@ -79,8 +79,9 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def qkv(self, index: int) -> Projection[ArrayT, WeightT]:
         config, prefix = self._config, f"model.layers.{index}.self_attn"
-        query_size, kv_size = config.head_count * config.head_size, config.kv_head_count * config.head_size
-        sizes = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
+        heads = config.heads(index)
+        query_size, kv_size = config.head_count * heads.head_size, heads.kv_head_count * heads.head_size
+        sizes = {"q_proj": query_size, **dict.fromkeys(_key_modules(config, index), kv_size)}
         if config.fused_qkv:
             sizes = {"qkv_proj": sum(sizes.values())}
         stored = self.projection(
@@ -108,7 +109,8 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def attention_output(self, index: int) -> Projection[ArrayT, WeightT]:
         config = self._config
         sizes = {f"model.layers.{index}.self_attn.o_proj": config.hidden_size}
-        return self.projection(sizes, config.head_count * config.head_size, has_bias=config.output_bias)
+        in_size = config.head_count * config.heads(index).head_size
+        return self.projection(sizes, in_size, has_bias=config.output_bias)
 
     def latent_query_down(self, index: int, rank: int) -> Projection[ArrayT, WeightT]:
         """Reads the product from hidden states to the latent vector of queries."""
@@ -143,7 +145,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def gate_up(self, index: int) -> Projection[ArrayT, WeightT]:
         names = ("gate_up_proj",) if self._config.fused_gate_up else ("gate_proj", "up_proj")
-        return self.gate_up_of(f"model.layers.{index}.mlp", names, self._config.intermediate_size)
+        return self.gate_up_of(f"model.layers.{index}.mlp", names, self._config.inner_size(index))
 
     def up(self, index: int) -> Projection[ArrayT, WeightT]:
         """Reads the first product of a feed-forward block without gates."""
@@ -152,7 +154,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         return self.projection(sizes, config.hidden_size, has_bias=config.mlp_bias)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
-        return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.intermediate_size)
+        return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.inner_size(index))
 
     def gate_up_of(self, prefix: str, names: tuple[str, ...], inner: int) -> Projection[ArrayT, WeightT]:
         """Reads gate and up projections as one matrix. `names` are the two projections, or one fused projection."""
@@ -178,6 +180,15 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         rows = (experts.routing.bias_row_count,) if experts.routing.bias_row_count else ()
         self.parameter_count += experts.count
         return self._tensors.precise(f"{prefix}.{experts.routing.bias_name}", (*rows, experts.count))
+
+    def vector(self, name: str, *shape: int) -> ArrayT:
+        """Reads a tensor that is no matrix of a product."""
+        return self._read(name, *shape)
+
+    def table(self, name: str, *shape: int) -> ArrayT:
+        """Reads a table in the checkpoint's precision, of which a step reads few rows."""
+        self.parameter_count += math.prod(shape)
+        return self._tensors.stored(name, shape, self._config.precision)
 
     def projection(self, out_sizes: dict[str, int], in_size: int, *, has_bias: bool) -> Projection[ArrayT, WeightT]:
         """Reads several modules that share an input as one matrix, in the given order."""
@@ -219,8 +230,19 @@ def layer_norms(config: DecoderConfig) -> tuple[str, ...]:
     return (*before, PRE_MLP_NORM, POST_MLP_NORM) if config.post_norms else before
 
 
-def query_key_norms(config: DecoderConfig) -> dict[str, int]:
+def query_key_norms(config: DecoderConfig, index: int = 0) -> dict[str, int]:
     """Returns the names and sizes of the norms of a layer's queries and keys."""
+    if (varied := config.blocks.varied) is not None:
+        size = varied.heads[index].head_size
+        return {"q_norm": size, "k_norm": size} if varied.has_keys(index) else {"q_norm": size}
     if config.blocks.normalizes_whole_heads:
         return {"q_norm": config.head_count * config.head_size, "k_norm": config.kv_head_count * config.head_size}
     return {"q_norm": config.head_size, "k_norm": config.head_size} if config.query_key_norm else {}
+
+
+def _key_modules(config: DecoderConfig, index: int) -> tuple[str, ...]:
+    """Names the products that make a layer's keys and values."""
+    varied = config.blocks.varied
+    if varied is not None and not varied.has_keys(index):
+        return ()
+    return ("k_proj",) if varied is not None and index in varied.keys_as_values else ("k_proj", "v_proj")

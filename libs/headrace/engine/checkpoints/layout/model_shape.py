@@ -16,6 +16,7 @@ from headrace.engine.checkpoints.layout.decoder_weights import (
     query_key_norms,
 )
 from headrace.engine.checkpoints.layout.state_layers import read_mixer
+from headrace.engine.checkpoints.layout.varied_products import layer_products, shared_products
 
 Module = tuple[str, int, int]
 """Name, outputs and inputs of a matrix."""
@@ -67,6 +68,9 @@ class _Shapes:
     def precise(self, name: str, shape: tuple[int, ...]) -> None:
         return None
 
+    def stored(self, name: str, shape: tuple[int, ...], precision: str) -> None:
+        return None
+
     def matrix(self, name: str, shape: tuple[int, int]) -> tuple[Module, ...]:
         return ((name, *shape),)
 
@@ -94,7 +98,8 @@ def model_shape(config: DecoderConfig) -> ModelShape:
     weights = DecoderWeights[None, tuple[Module, ...]](config, _Shapes())
     weights.embedding()
     _norm(weights, config, LAST_NORM)
-    products = [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
+    products = [Product(modules) for modules in shared_products(weights, config)]
+    products += [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
     head = ((HEAD, config.vocabulary_size, config.hidden_size),)
     if not config.tied_embeddings:
         weights.head()
@@ -114,11 +119,12 @@ def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
     if not config.feeds(index):
         return
     experts = config.experts
-    if experts is None or index in experts.dense_layers:
+    if experts is None or index in experts.dense_layers or config.blocks.adds_experts:
         yield Product((weights.gate_up(index) if config.blocks.is_gated else weights.up(index)).weight)
         yield Product(weights.down(index).weight)
-    else:
+    if experts is not None and index not in experts.dense_layers:
         yield from _experts(weights, config, f"{prefix}.{experts.module}", experts)
+    yield from (Product(modules) for modules in layer_products(weights, config, index))
 
 
 def _mixer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, index: int) -> Iterator[Product]:
@@ -129,7 +135,7 @@ def _mixer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderCon
             yield Product(part.weight)
         if index not in states.attention_layers:
             return
-    for name, size in query_key_norms(config).items():
+    for name, size in query_key_norms(config, index).items():
         weights.norm(f"model.layers.{index}.self_attn.{name}", size)
     yield Product((weights.gated_qkv if config.blocks.gates_attention else weights.qkv)(index).weight)
     yield Product(weights.attention_output(index).weight)

@@ -21,6 +21,10 @@ class ModelTensors(Protocol[ArrayT, WeightT]):
         """Reads one tensor in fp32, whatever the others are converted to."""
         ...
 
+    def stored(self, name: str, shape: tuple[int, ...], precision: str) -> ArrayT:
+        """Reads one tensor in `precision`, a name as in config.json, where that is no finer than the others'."""
+        ...
+
     def matrix(self, name: str, shape: tuple[int, int]) -> WeightT:
         """Reads the weight [out, in] of module `name`. Converts it unless a product can use it quantized."""
         ...

@@ -3,6 +3,7 @@
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.attention_parts import attention_parts
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.attention.paged_states import DTYPES
 from headrace.engine.gpu.operators.triton_use import can_use_triton
@@ -23,6 +24,9 @@ def choose_paged_storage(
         return None, reason
     computed = next(storage for storage, kept in DTYPES.items() if kept == dtype)
     storage = NAMED.get(config.kv_precision, computed)
-    shape = model.head_count, model.kv_head_count, model.head_size
-    fits, reason = can_implement(AttentionProblem(*shape, DTYPES[storage], dtype, device))
-    return (storage if fits else None), reason
+    for part in attention_parts(model):
+        shape = model.head_count, part.config.kv_head_count, part.config.head_size
+        fits, reason = can_implement(AttentionProblem(*shape, DTYPES[storage], dtype, device))
+        if not fits:
+            return None, reason
+    return storage, reason

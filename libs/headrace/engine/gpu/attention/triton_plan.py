@@ -19,4 +19,4 @@ def plan_on_triton(shape: KvShape, device: torch.device) -> AttentionPlan:
 
         return TritonAttention(heads, layers, PagedStates(shape, block_count, device), device)
 
-    return AttentionPlan(shape, build)
+    return AttentionPlan((shape,), build)

@@ -8,6 +8,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.graphs.cuda_capture import CudaCapture
 from headrace.engine.gpu.graphs.host_capture import HostCapture
 from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.backends.layered_attention import LayeredAttention
 from headrace.engine.torch.backends.step_graphs import StepGraphs
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
@@ -32,7 +33,7 @@ def build_graphs(
     where they do. Raises ConfigError if the settings have it on, and the model cannot be replayed."""
     if config.cuda_graphs == "off" or (config.cuda_graphs == "auto" and device.type != "cuda"):
         return None
-    if problem := _problem(decoder, misfit):
+    if problem := _problem(decoder, attention, misfit):
         if config.cuda_graphs == "on":
             raise ConfigError(f"cuda_graphs is on, but {problem}; choose auto or off", param="cuda_graphs")
         _log.info("steps are not replayed as CUDA graphs", extra={"reason": problem})
@@ -54,8 +55,10 @@ def build_graphs(
     )
 
 
-def _problem(decoder: Decoder, misfit: str) -> str:
+def _problem(decoder: Decoder, attention: PagedAttention, misfit: str) -> str:
     """Returns why steps of a model cannot be replayed, or nothing."""
+    if isinstance(attention, LayeredAttention):
+        return "its layers have heads of several sizes, or share keys and values"
     if any(_routes_on_host(layer) for layer in decoder.layers):
         return "the host routes this model's experts, whose weights are not packed alike"
     return f"the kernels in Triton do not attend here: {misfit}" if misfit else ""

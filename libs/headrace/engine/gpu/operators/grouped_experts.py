@@ -7,8 +7,8 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.gpu.operators.triton_linear import TritonLinear
-from headrace.engine.torch.layers.expert_mlp import ExpertMlp
-from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp, Mixture
+from headrace.engine.torch.layers.gated_mlp import GatedMlp
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.triton.products.expert_codes import ExpertCodes
 from headrace.engine.triton.products.expert_rows import sort_by_expert
@@ -39,14 +39,21 @@ class GroupedExperts:
     def split(self, inputs: Tensor) -> SplitRows:
         """Maps at least one row to its outputs of the chosen experts, whose sum is left to the next kernel."""
         rows = inputs.contiguous()
-        shares, chosen = self.route(self.router(rows))
+        return self._split(rows, self.router(rows))
+
+    def mix(self, inputs: Tensor, scores: Tensor) -> Tensor:
+        """Computes with the experts that `scores` [rows, experts] choose: [rows, hidden] to the same shape."""
+        return sum_splits(self._split(inputs.contiguous(), scores), None) if len(inputs) else inputs
+
+    def _split(self, rows: Tensor, scores: Tensor) -> SplitRows:
+        shares, chosen = self.route(scores)
         tile = tile_of(-(-chosen.numel() // self.gate_up.expert_count), rows.device, rows.dtype)
         choices = sort_by_expert(chosen.contiguous(), self.gate_up.expert_count, tile.row_count)
         gated = gate_grouped(self.gate_up, rows, choices, self.activation, tile)
         return SplitRows(multiply_grouped(self.down, gated, choices, shares, tile), None, rows.dtype)
 
 
-def group_experts(experts: ExpertMlp, activation: Activation) -> Mlp:
+def group_experts(experts: ExpertMlp, activation: Activation) -> Mixture:
     """Groups experts whose weights are packed and alike. Others stay as they are."""
     gate_ups, downs = [], []
     for expert in experts.experts:

@@ -26,11 +26,16 @@ LANES = 16
 class AttentionPlan:
     """Shape of a decoder's KV cache, and the attention that is built over it once the weights are read."""
 
-    shape: KvShape
-    """Shape of a block of keys and values, and so its size in bytes."""
+    shapes: tuple[KvShape, ...]
+    """Shapes of a block of keys and values: one of the layers that have heads of the same sizes."""
     build: Callable[[HeadShape, Sequence[LayerAttention], int], PagedAttention]
     """Builds attention for the layers of a model, over a cache of so many blocks. Raises ConfigError for a block size
     that it does not have."""
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of a block of all layers, in bytes."""
+        return sum(shape.block_bytes for shape in self.shapes)
 
 
 def kv_shape(config: EngineConfig, model: DecoderConfig, storage: Storage) -> KvShape:
@@ -46,7 +51,7 @@ def plan_gathered(
     def build(heads: HeadShape, layers: Sequence[LayerAttention], block_count: int) -> PagedAttention:
         return GatheredAttention(heads, layers, _cache(config, model, block_count, dtype, device), device)
 
-    return AttentionPlan(kv_shape(config, model, KV_STORAGE[dtype]), build)
+    return AttentionPlan((kv_shape(config, model, KV_STORAGE[dtype]),), build)
 
 
 def plan_by_token(
@@ -57,7 +62,7 @@ def plan_by_token(
     def build(heads: HeadShape, layers: Sequence[LayerAttention], block_count: int) -> PagedAttention:
         return TokenAttention(heads, layers, _cache(config, model, block_count, dtype, device))
 
-    return AttentionPlan(kv_shape(config, model, KV_STORAGE[dtype]), build)
+    return AttentionPlan((kv_shape(config, model, KV_STORAGE[dtype]),), build)
 
 
 def plan_on_kernels(
@@ -70,7 +75,7 @@ def plan_on_kernels(
         _check_block_size(config, config.block_size % LANES, f"be a multiple of {LANES}")
         return KernelPagedAttention(context, heads, layers, KvArena(shape, block_count))
 
-    return AttentionPlan(shape, build)
+    return AttentionPlan((shape,), build)
 
 
 def _cache(

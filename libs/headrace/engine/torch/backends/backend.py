@@ -26,7 +26,7 @@ class Backend:
 
     device: torch.device
     dtype: torch.dtype
-    """Type of activations. Keys and values may be kept in another: see `attention.shape`."""
+    """Type of activations. Keys and values may be kept in another: see `attention.shapes`."""
     operators: Operators
     attention: AttentionPlan
     sampler: Sampler

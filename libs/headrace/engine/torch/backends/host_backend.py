@@ -7,6 +7,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.torch.backends.attention_plan import plan_by_token, plan_on_kernels
 from headrace.engine.torch.backends.backend import Backend, without_graphs
+from headrace.engine.torch.backends.layered_plan import plan_layers
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.torch_sampler import TorchSampler
@@ -22,8 +23,8 @@ def host_backend(
     """Returns the backend of a CPU. `thread_count` is for the kernels. Unset: one thread per core."""
     operators = choose_operators(thread_count)
     if isinstance(operators, KernelOperators):
-        attention = plan_on_kernels(config, model, dtype, operators.context)
+        context = operators.context
+        attention = plan_layers(model, lambda part: plan_on_kernels(config, part, dtype, context))
         return Backend(device, dtype, operators, attention, CpuSampler(operators.context), without_graphs)
-    return Backend(
-        device, dtype, operators, plan_by_token(config, model, dtype, device), TorchSampler(), without_graphs
-    )
+    attention = plan_layers(model, lambda part: plan_by_token(config, part, dtype, device))
+    return Backend(device, dtype, operators, attention, TorchSampler(), without_graphs)

@@ -16,6 +16,7 @@ from headrace.engine.torch.decoder.adapted_layer import adapted
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
 from headrace.engine.torch.decoder.decoder_part import WHOLE, DecoderPart
 from headrace.engine.torch.decoder.decoder_reader import DecoderReader
+from headrace.engine.torch.decoder.input_layer import fed
 from headrace.engine.torch.decoder.joined_layers import JoinedLayers
 from headrace.engine.torch.decoder.step_tensors import StepTensors
 from headrace.engine.torch.layers.linear import Linear
@@ -44,6 +45,8 @@ class Decoder:
         scores = config.has_head and part.ends
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
+        self._inputs = self._reader.token_inputs() if part.begins else None
+        self._streams = self._reader.streams()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
         self._joined: JoinedLayers | None = None
         self._norm = self._reader.norm("model.norm") if part.ends else None
@@ -111,13 +114,17 @@ class Decoder:
     def _run_layers(self, hidden: Tensor, step: StepTensors, attention: PagedAttention) -> Tensor:
         if self._joined is not None and step.adapters is None and self._joined.takes(hidden, attention):
             return self._joined(hidden, attention)
-        for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
+        layers = self._layers if step.adapters is None else adapted(self._layers, step.adapters)
+        if self._inputs is not None:
+            layers = fed(layers, self._inputs(_token_ids(step), hidden))
+        if self._streams is not None:
+            hidden = self._streams.spread(hidden)
+        for layer in layers:
             hidden = layer(hidden, attention)
-        return hidden
+        return hidden if self._streams is None else self._streams.merge(hidden)
 
     def _embed(self, step: StepTensors) -> Tensor:
-        token_ids = step.token_ids if step.chosen is None else step.chosen.resolve(step.token_ids)
-        hidden = functional.embedding(token_ids, self._embedding)
+        hidden = functional.embedding(_token_ids(step), self._embedding)
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:
@@ -130,3 +137,8 @@ class Decoder:
     def _attention(self, index: int, angles: tuple[Floats, Floats]) -> LayerAttention:
         query_norm, key_norm = self._reader.head_norms(index)
         return LayerAttention(self._config.windows[index], angles, query_norm, key_norm, self._reader.sinks(index))
+
+
+def _token_ids(step: StepTensors) -> Tensor:
+    """Returns the ids of a step's tokens, with those of the step before in place of what stands for them."""
+    return step.token_ids if step.chosen is None else step.chosen.resolve(step.token_ids)

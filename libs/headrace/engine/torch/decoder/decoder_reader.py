@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -22,24 +23,38 @@ from headrace.engine.torch.decoder.decoder_layer import (
     PreNormLayer,
     SandwichNormLayer,
 )
+from headrace.engine.torch.decoder.input_layer import InputLayer
 from headrace.engine.torch.decoder.mixers.gated_attention import GatedAttention
 from headrace.engine.torch.decoder.mixers.parallel_mixer import ParallelMixer
 from headrace.engine.torch.decoder.mixers.scaled_linear import scaled
 from headrace.engine.torch.decoder.mixers.state_reader import StateReader
 from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import SparseMixer
-from headrace.engine.torch.layers.expert_mlp import ExpertMlp
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp, Mixture
 from headrace.engine.torch.layers.feed_forward import FeedForward
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.torch.layers.learned_activation import LearnedActivation
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.layers.whole_norm import WholeNormLinear
 from headrace.engine.torch.operators.operators import Operators, RowNorm
+from headrace.engine.torch.varied.hidden_streams import HiddenStreams
+from headrace.engine.torch.varied.scaled_route import ScaledRoute
+from headrace.engine.torch.varied.sparse_gate import SparseGate
+from headrace.engine.torch.varied.stream_reader import StreamReader
+from headrace.engine.torch.varied.token_inputs import TokenInputs
+from headrace.engine.torch.varied.varied_reader import VariedReader
+from headrace.errors.tree import InvalidCheckpoint
 
 Route = Callable[[Tensor], tuple[Tensor, Tensor]]
 TorchProjection = Projection[Tensor, Weight]
+
+
+def unchanged(inputs: Tensor) -> Tensor:
+    """Returns hidden states that a block normalizes on its own."""
+    return inputs
 
 
 class DecoderReader:
@@ -57,6 +72,9 @@ class DecoderReader:
         self._operators = operators
         self._device = device
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
+        self._varied = VariedReader(config, self._weights, operators)
+        facts = config.blocks.streams
+        self._streams = None if facts is None else StreamReader(config, facts, self._weights, operators)
 
     @property
     def parameter_count(self) -> int:
@@ -91,9 +109,18 @@ class DecoderReader:
         """Reads the scores fp32 [heads] that softmax counts beside those of keys, if the layer has them."""
         return self._weights.sinks(index) if self._config.has_sinks else None
 
+    def token_inputs(self) -> TokenInputs | None:
+        """Reads what makes the inputs that each layer has of its own, if the model has them."""
+        return self._varied.token_inputs()
+
+    def streams(self) -> HiddenStreams | None:
+        """Reads what makes streams of hidden states, and merges them, if the model has several."""
+        return None if self._streams is None else self._streams.streams()
+
     def _query_key_norms(self, index: int) -> list[Tensor]:
         prefix = f"model.layers.{index}.self_attn"
-        return [self._weights.norm(f"{prefix}.{name}", size) for name, size in query_key_norms(self._config).items()]
+        sizes = query_key_norms(self._config, index)
+        return [self._weights.norm(f"{prefix}.{name}", size) for name, size in sizes.items()]
 
     def layer(self, index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
@@ -112,19 +139,42 @@ class DecoderReader:
                 self._feed_forward(index),
                 self.norm(f"{prefix}.post_feedforward_layernorm"),
             )
+        if self._streams is not None:
+            return self._stream_layer(index, self._streams)
         attention_norm = self.norm(f"{prefix}.input_layernorm")
         attention = self._attention(index)
         post_attention_norm = self.norm(f"{prefix}.post_attention_layernorm")
         mlp = self._feed_forward(index)
         if not self._config.post_norms:
             return PreNormLayer(attention_norm, attention, mlp_norm=post_attention_norm, mlp=mlp)
-        return SandwichNormLayer(
+        adds_experts = self._config.blocks.adds_experts
+        layer = SandwichNormLayer(
             attention_norm,
             attention,
             post_attention_norm,
-            mlp_norm=self.norm(f"{prefix}.pre_feedforward_layernorm"),
+            mlp_norm=unchanged if adds_experts else self.norm(f"{prefix}.pre_feedforward_layernorm"),
             mlp=mlp,
             post_mlp_norm=self.norm(f"{prefix}.post_feedforward_layernorm"),
+        )
+        if not self._config.blocks.scales_layers:
+            return layer
+        return InputLayer(layer, self._varied.input_block(index), self._varied.layer_scale(index))
+
+    def _stream_layer(self, index: int, streams: StreamReader) -> StreamLayer:
+        prefix, block = f"model.layers.{index}", self._varied.input_block(index)
+        if block is None:
+            raise InvalidCheckpoint("layers with streams need inputs of their own, which config.json does not have")
+        return StreamLayer(
+            streams.update(index),
+            self.norm(f"{prefix}.input_layernorm"),
+            streams.low_rank(index),
+            self._attention(index),
+            self.norm(f"{prefix}.post_attention_layernorm"),
+            self.norm(f"{prefix}.pre_feedforward_layernorm"),
+            self._feed_forward(index),
+            self.norm(f"{prefix}.post_feedforward_layernorm"),
+            streams.output_scale(index),
+            block,
         )
 
     def _attention(self, index: int) -> TokenMixer:
@@ -138,6 +188,9 @@ class DecoderReader:
         place = self._config.kv_layers.index(index)
         if (latent := self._config.blocks.latent) is not None:
             return SelfAttention(place, *LatentReader(self._config, latent, self._weights, self._operators).read(index))
+        if self._config.blocks.varied is not None:
+            heads = self._varied.heads(index)
+            return SelfAttention(index, heads, self._linear(self._weights.attention_output(index)))
         if self._config.blocks.gates_attention:
             gated, output = self._weights.gated_qkv(index), self._weights.attention_output(index)
             size = self._config.head_count * self._config.head_size
@@ -158,10 +211,16 @@ class DecoderReader:
 
     def _feed_forward(self, index: int) -> Mlp:
         experts = self._config.experts
+        if experts is not None and self._config.blocks.adds_experts:
+            own = self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            return self._varied.expert_addition(index, own, self._expert_mlp(index, experts))
         if experts is not None and index not in experts.dense_layers:
-            return self._expert_mlp(f"model.layers.{index}.{experts.module}", experts)
+            return self._expert_mlp(index, experts)
         if self._config.blocks.is_gated:
             mlp = self._mlp(self._weights.gate_up(index), self._weights.down(index))
+            share = self._config.blocks.zero_shares[index] if self._config.blocks.zero_shares else 0.0
+            if share:
+                return replace(mlp, gate=SparseGate(mlp.gate, NormalDist().inv_cdf(share)))
             return self._with_factors(mlp)
         up, down = self._weights.up(index), self._weights.down(index)
         return FeedForward(self._linear(up), self._linear(down), self._activation(index))
@@ -171,7 +230,8 @@ class DecoderReader:
             return LearnedActivation.of(self._weights.learned_numbers(index))
         return partial(self._operators.activate, activation=self._config.activation)
 
-    def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> Mlp:
+    def _expert_mlp(self, index: int, experts: ExpertConfig) -> Mixture:
+        prefix = f"model.layers.{index}.{experts.module}"
         bias = self._weights.router_bias(prefix, experts).flatten() if experts.routing.bias_name else None
         router = self._linear(self._weights.router(prefix, experts))
         parts = [
@@ -184,6 +244,8 @@ class DecoderReader:
         route: Route = partial(self._operators.route, experts=experts, bias=bias)
         if experts.routing.sparse_share:
             route = SparseMixer(self._operators.route, experts)
+        if self._config.blocks.adds_experts:
+            route = ScaledRoute(route, self._varied.expert_scales(index))
         mixture = ExpertMlp(router, parts, experts.place_count, route)
         return self._operators.experts(mixture, self._config.activation)
 

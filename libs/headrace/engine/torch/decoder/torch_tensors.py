@@ -26,6 +26,10 @@ class TorchTensors:
     def precise(self, name: str, shape: tuple[int, ...]) -> Tensor:
         return self.source.read(name, shape, torch.float32, self.device)
 
+    def stored(self, name: str, shape: tuple[int, ...], precision: str) -> Tensor:
+        kept: torch.dtype = getattr(torch, precision)
+        return self.source.read(name, shape, kept if kept.itemsize < self.dtype.itemsize else self.dtype, self.device)
+
     def matrix(self, name: str, shape: tuple[int, int]) -> Weight:
         return self.source.matrix(name, shape, self.dtype, self.device)
 

@@ -2,12 +2,34 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from headrace.engine.torch.layers.gated_mlp import GatedMlp
 from headrace.engine.torch.layers.linear import Linear
+
+
+class Mixture(Protocol):
+    """Experts as a feed-forward block, see Mlp."""
+
+    @property
+    def router(self) -> Linear:
+        """Product from hidden states to scores [rows, experts]."""
+        ...
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Maps [rows, hidden] to the same shape, routed by the same inputs."""
+        ...
+
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        """Computes the experts' output plus `residual` [rows, hidden]."""
+        ...
+
+    def mix(self, inputs: Tensor, scores: Tensor) -> Tensor:
+        """Computes with the experts that `scores` [rows, experts] choose: [rows, hidden] to the same shape."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +52,11 @@ class ExpertMlp:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, hidden] to the same shape."""
-        weights, chosen = self.route(self.router(inputs))
+        return self.mix(inputs, self.router(inputs))
+
+    def mix(self, inputs: Tensor, scores: Tensor) -> Tensor:
+        """Computes with the experts that `scores` [rows, experts] choose: [rows, hidden] to the same shape."""
+        weights, chosen = self.route(scores)
         outputs = torch.zeros_like(inputs)
         for expert, places in self._group_by_expert(chosen):
             rows = places // self.place_count

@@ -7,8 +7,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.engine.torch.layers.expert_mlp import ExpertMlp
-from headrace.engine.torch.layers.gated_mlp import Mlp
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp, Mixture
 from headrace.engine.torch.layers.linear import Linear
 
 
@@ -37,7 +36,7 @@ class GateFunction(Protocol):
 
 
 class ExpertsFactory(Protocol):
-    def __call__(self, experts: ExpertMlp, activation: Activation) -> Mlp:
+    def __call__(self, experts: ExpertMlp, activation: Activation) -> Mixture:
         """Returns a mixture whose experts are gated by `activation`, in the form that computes it best."""
         ...
 
@@ -79,7 +78,7 @@ class Operators(Protocol):
         both [rows, places], the shared one last. `bias` [experts], fp32: added to scores for the choice alone."""
         ...
 
-    def experts(self, experts: ExpertMlp, activation: Activation) -> Mlp:
+    def experts(self, experts: ExpertMlp, activation: Activation) -> Mixture:
         """Returns a mixture whose experts are gated by `activation`, in the form that computes it best."""
         ...
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from headrace.gateway.chat.syntax.argument_syntax import ArgumentSyntax
 from headrace.gateway.chat.syntax.json_arguments import JsonArguments
 from headrace.gateway.chat.syntax.python_arguments import PythonArguments
-from headrace.gateway.chat.syntax.xml_arguments import XmlArguments
+from headrace.gateway.chat.syntax.quoted_arguments import QuotedArguments
+from headrace.gateway.chat.syntax.xml_arguments import GLM, QWEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class CallSyntax:
             self.after_arguments,
             self.separator,
             self.closing,
+            *self.arguments.literals,
         )
 
 
@@ -88,7 +90,27 @@ SYNTAXES: dict[str, CallSyntax] = {
         after_arguments="",
         separator="\n</tool_call>\n<tool_call>\n",
         closing="\n</tool_call>",
-        arguments=XmlArguments(),
+        arguments=QWEN,
+    ),
+    "glm": CallSyntax(
+        marker="<tool_call>",
+        opening="<tool_call>",
+        before_name="",
+        before_arguments="\n",
+        after_arguments="",
+        separator="\n<tool_call>",
+        closing="",
+        arguments=GLM,
+    ),
+    "gemma4": CallSyntax(
+        marker="<|tool_call>",
+        opening="<|tool_call>",
+        before_name="call:",
+        before_arguments="{",
+        after_arguments="",
+        separator="<tool_call|><|tool_call>",
+        closing="<tool_call|>",
+        arguments=QuotedArguments('<|"|>'),
     ),
     "pythonic": CallSyntax(
         opening="[",

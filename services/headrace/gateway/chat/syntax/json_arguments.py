@@ -1,16 +1,19 @@
 """Arguments as a JSON object."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import Rules
+from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
 
 
 class JsonArguments:
     """ArgumentSyntax of most models. The text is passed on as the model writes it."""
 
-    def rules(self, rule: str, schema: Mapping[str, Any]) -> Rules:
+    literals: ClassVar[tuple[str, ...]] = ()
+
+    def rules(self, rule: str, schema: Mapping[str, Any], literals: LarkLiterals) -> Rules:
         return [f"{rule}: @{rule}_schema"], {f"{rule}_schema": dict(schema)}
 
     def reader(self, schema: Mapping[str, Any]) -> ArgumentReader:

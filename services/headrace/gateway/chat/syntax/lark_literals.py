@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from headrace.gateway.text.detokenizer import Vocabulary
 
+ANYTHING = "/(.|\\n)*/"
+"""Expression that matches any text. It matches no special token."""
+
 
 class LarkLiterals:
     """Writes texts as Lark, with special tokens by their ids: a grammar's plain text never matches a special token."""
@@ -33,6 +36,12 @@ class LarkLiterals:
         """Returns the Lark expression that matches `text`, which may be empty."""
         parts = self._pattern.split(text) if self._pattern is not None else [text]
         return " ".join(self._write_part(part) for part in parts if part)
+
+    def anything_until(self, rule: str, text: str) -> str:
+        """Returns a Lark rule that matches any text up to `text`, and `text` itself."""
+        if self._pattern is not None and self._pattern.match(text):
+            return f"{rule}: {ANYTHING} {self.write(text)}"
+        return f"{rule}[suffix={json.dumps(text, ensure_ascii=False)}]: {ANYTHING}"
 
     def _write_part(self, part: str) -> str:
         return f"<[{self._special[part]}]>" if part in self._special else json.dumps(part, ensure_ascii=False)

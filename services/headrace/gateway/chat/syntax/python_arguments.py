@@ -2,11 +2,13 @@
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import Rules
+from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
+from headrace.gateway.chat.syntax.parameter_sequence import parameter_names, sequence_rules
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
@@ -14,10 +16,11 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 class PythonArguments:
     """ArgumentSyntax that ends with a parenthesis. Parameters come in the order of the schema, required ones first."""
 
-    def rules(self, rule: str, schema: Mapping[str, Any]) -> Rules:
+    literals: ClassVar[tuple[str, ...]] = ()
+
+    def rules(self, rule: str, schema: Mapping[str, Any], literals: LarkLiterals) -> Rules:
         properties: Mapping[str, Any] = schema.get("properties", {})
-        required = [name for name in properties if name in schema.get("required", [])]
-        names = [*required, *(name for name in properties if name not in required)]
+        names, required_count = parameter_names(schema)
         definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
         lines: list[str] = []
         schemas: dict[str, dict[str, Any]] = {}
@@ -28,22 +31,14 @@ class PythonArguments:
             lines.append(f"{rule}_{index}: {json.dumps(name + '=')} {written}")
             if not is_flag:
                 schemas[f"{rule}_{index}_schema"] = {**definitions, **value} if isinstance(value, Mapping) else {}
-        return [f'{rule}: {rule}_head_0 ")"', *_sequence(rule, names, len(required)), *lines], schemas
+        return [
+            f'{rule}: {rule}_head_0 ")"',
+            *sequence_rules(rule, len(names), required_count, '", "'),
+            *lines,
+        ], schemas
 
     def reader(self, schema: Mapping[str, Any]) -> ArgumentReader:
         return _Reader()
-
-
-def _sequence(rule: str, names: Sequence[str], required_count: int) -> list[str]:
-    """Returns rules for parameters with commas between the ones present."""
-    lines = []
-    for index in range(len(names)):
-        this, later = f"{rule}_{index}", f"{index + 1}"
-        skipped = "" if index < required_count else f" | {rule}_head_{later}"
-        lines.append(f"{rule}_head_{index}: {this} {rule}_tail_{later}{skipped}")
-        optional = f'", " {this}' if index < required_count else f'(", " {this})?'
-        lines.append(f"{rule}_tail_{index}: {optional} {rule}_tail_{later}")
-    return [*lines, f'{rule}_head_{len(names)}: ""', f'{rule}_tail_{len(names)}: ""']
 
 
 class _Reader:

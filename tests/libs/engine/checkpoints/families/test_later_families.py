@@ -28,6 +28,9 @@ ROUNDING = 2e-5
 """Largest difference of sums of dequantized weights in other orders, as a share of the largest logit."""
 BY_ROW = (
     "gpt_oss",
+    "gemma3n",
+    "gemma4",
+    "gemma4_moe",
     "deepseek3",
     "glm4",
     "mistral3",
@@ -132,6 +135,7 @@ def test_blocks_decide_who_computes_and_parameters_are_counted_once(
     assert any("which the fused kernels do not compute" in reason for reason in reasons) == (name in COMPOSED)
     others = ("vision", "multi_modal_projector")
     counted = sum(p.numel() for key, p in model.named_parameters() if not any(other in key for other in others))
-    # The numbers beta and eps of xIELU, and those of routers, are no parameters there.
-    fixed = sum(buffer.numel() for key, buffer in model.named_buffers() if "act_fn" in key or "correction_bias" in key)
+    # The numbers beta and eps of xIELU, those of routers and the factors of layers are no parameters there.
+    numbers = ("act_fn", "correction_bias", "layer_scalar")
+    fixed = sum(buffer.numel() for key, buffer in model.named_buffers() if any(part in key for part in numbers))
     assert engine.spec.parameter_count == counted + fixed

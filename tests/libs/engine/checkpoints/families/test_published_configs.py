@@ -118,11 +118,11 @@ def test_experts_are_read(tmp_path: Path) -> None:
     assert qwen3.dense_layers == {0, 2, 4, 6, 7}
 
 
-def test_an_unknown_architecture_is_refused_with_all_that_are_known(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="MambaForCausalLM is not supported: only ") as caught:
-        read(tmp_path, "MambaForCausalLM")
-    for architecture in FAMILIES:
-        assert architecture.removesuffix("ForCausalLM").removesuffix("ForConditionalGeneration") in str(caught.value)
+def test_an_unknown_architecture_is_refused_with_those_that_are_alike(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"Gemma9ForCausalLM is not supported; .*Gemma[234]ForCausalLM.* lists all"):
+        read(tmp_path, "Gemma9ForCausalLM")
+    with pytest.raises(Unsupported, match=rf"of the [0-9]+ that are, .*{next(iter(FAMILIES))}"):
+        read(tmp_path, "Xyz")
 
 
 @pytest.mark.parametrize(

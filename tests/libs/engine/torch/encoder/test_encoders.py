@@ -104,7 +104,7 @@ def test_what_only_makes_text_says_that_an_encoder_makes_none() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"architectures": ["DebertaModel"]}, "DebertaModel is not supported: only Llama, .*ModernBert"),
+        ({"architectures": ["DebertaModel"]}, "DebertaModel is not supported; .*BertModel"),
         ({"hidden_act": "mish"}, "activation mish is not supported in Bert: only gelu"),
         ({"position_embedding_type": "relative_key"}, "positions of type relative_key are not supported"),
         ({"is_decoder": True}, "Bert as a decoder is not supported"),

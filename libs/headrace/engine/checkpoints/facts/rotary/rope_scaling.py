@@ -118,5 +118,24 @@ class LongRopeScaling:
         return _fp32(plain_frequencies(rotary_size, theta) / np.array(factors, np.float32))
 
 
+@dataclass(frozen=True, slots=True)
+class ProportionalScaling:
+    """Rotates the first pairs of a head alone, at the frequencies that they have where all rotate (Gemma 4, 2026)."""
+
+    share: float
+    """Share of the pairs that rotate."""
+    factor: float = 1.0
+    """Number that frequencies are divided by."""
+
+    @property
+    def attention_factor(self) -> float:
+        return 1.0
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
+        frequencies = plain_frequencies(rotary_size, theta) / np.float32(self.factor)
+        frequencies[int(self.share * rotary_size // 2) :] = 0
+        return _fp32(frequencies)
+
+
 def _fp32(values: NDArray[Any]) -> Floats:
     return values.astype(np.float32, copy=False)

@@ -8,6 +8,7 @@ from headrace.engine.checkpoints.facts.rotary.rope_scaling import (
     LinearScaling,
     Llama3Scaling,
     LongRopeScaling,
+    ProportionalScaling,
     RopeScaling,
     YarnScaling,
 )
@@ -91,6 +92,11 @@ def _read_longrope(parameters: dict[str, Any]) -> LongRopeScaling:
     )
 
 
+def _read_proportional(parameters: dict[str, Any]) -> ProportionalScaling:
+    share = float(parameters.get("partial_rotary_factor") or 1)
+    return ProportionalScaling(share, float(parameters.get("factor") or 1))
+
+
 UNSCALED = ("default", "dynamic")
 SCALINGS: dict[str, Callable[[dict[str, Any]], RopeScaling]] = {
     "linear": _read_linear,
@@ -98,4 +104,5 @@ SCALINGS: dict[str, Callable[[dict[str, Any]], RopeScaling]] = {
     "yarn": _read_yarn,
     "longrope": _read_longrope,
     "su": _read_longrope,
+    "proportional": _read_proportional,
 }

@@ -1,0 +1,1 @@
+"""Families whose layers have heads of several sizes, or share keys and values."""

@@ -1,0 +1,1 @@
+"""Blocks of decoders whose layers differ: what stands around attention and the feed-forward block."""

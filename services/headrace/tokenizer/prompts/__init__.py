@@ -1,0 +1,1 @@
+"""Prompts that models are asked with, beside conversations."""
