@@ -37,6 +37,7 @@ VALUES: dict[str, Any] = {
     "block_count": 17,
     "kv_cache_bytes": 1 << 20,
     "prefix_cache": False,
+    "state_snapshot_count": 6,
     "sampling_defaults": "neutral",
     "speculation": "off",
     "tensor_parallel_count": 2,

@@ -6,12 +6,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLTokenizer
+from tests.services.gateway.chat.admitted import admits_tokens
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.grammar import Grammar as EngineGrammar
-from headrace.engine.contract.grammar import GrammarKind
-from headrace.engine.grammar.grammar_source import write_source
 from headrace.errors import Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.output_grammar import OutputGrammar
@@ -25,7 +23,6 @@ from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_CHOICE,
     GRAMMAR_KIND_JSON_SCHEMA,
     GRAMMAR_KIND_LARK,
-    GRAMMAR_KIND_LARK_WITH_SCHEMAS,
     GRAMMAR_KIND_REGEX,
 )
 
@@ -103,18 +100,7 @@ def one(name: str) -> str:
 
 
 def admits(shown: AnswerStyle, text: str, wanted: OutputGrammar | None = None) -> bool:
-    """Whether the grammar admits a text, and that it ends there."""
-    grammar = shown.grammar(wanted)
-    assert grammar is not None
-    assert grammar.kind == GRAMMAR_KIND_LARK_WITH_SCHEMAS
-    source = write_source(EngineGrammar(GrammarKind.LARK_WITH_SCHEMAS, grammar.text))
-    matcher = LLMatcher(tokenizer(), source, log_level=0)
-    assert not matcher.is_error(), matcher.get_error()
-    token_ids = tokenizer().tokenize_str(text)
-    if matcher.validate_tokens(token_ids) < len(token_ids):
-        return False
-    matcher.consume_tokens(token_ids)
-    return bool(matcher.is_accepting())
+    return admits_tokens(shown, tokenizer(), tokenizer().tokenize_str(text), wanted)
 
 
 def read(shown: AnswerStyle, *parts: str) -> Read:

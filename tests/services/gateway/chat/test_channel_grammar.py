@@ -4,13 +4,11 @@ import json
 from functools import cache
 
 import pytest
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLTokenizer
+from tests.services.gateway.chat.admitted import admits_tokens
 from tokenizers import AddedToken, Tokenizer
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.grammar import Grammar as EngineGrammar
-from headrace.engine.contract.grammar import GrammarKind
-from headrace.engine.grammar.grammar_source import write_source
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.channels import channel_markers
 from headrace.gateway.chat.output_grammar import OutputGrammar
@@ -18,7 +16,7 @@ from headrace.gateway.chat.tools.tool import Tool
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.text.answer_format import AnswerFormat
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.v1.generation_pb2 import GRAMMAR_KIND_JSON_SCHEMA, GRAMMAR_KIND_LARK_WITH_SCHEMAS
+from headrace.v1.generation_pb2 import GRAMMAR_KIND_JSON_SCHEMA
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = (Tool("get_weather", "", CITY), Tool("now"))
@@ -55,17 +53,7 @@ def style(tool_use: ToolUse | None = None) -> AnswerStyle:
 
 
 def admits(shown: AnswerStyle, text: str, wanted: OutputGrammar | None = None) -> bool:
-    grammar = shown.grammar(wanted)
-    assert grammar is not None
-    assert grammar.kind == GRAMMAR_KIND_LARK_WITH_SCHEMAS
-    source = write_source(EngineGrammar(GrammarKind.LARK_WITH_SCHEMAS, grammar.text))
-    matcher = LLMatcher(tokenizer(), source, log_level=0)
-    assert not matcher.is_error(), matcher.get_error()
-    token_ids = text_tokenizer().encode(text, add_special_tokens=False).ids
-    if matcher.validate_tokens(token_ids) < len(token_ids):
-        return False
-    matcher.consume_tokens(token_ids)
-    return bool(matcher.is_accepting())
+    return admits_tokens(shown, tokenizer(), text_tokenizer().encode(text, add_special_tokens=False).ids, wanted)
 
 
 @pytest.mark.parametrize("before", ["", THOUGHT, THOUGHT * 2, THOUGHT + NOTE])

@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from headrace.domain.step_times import StepTimes
 from headrace.gateway.fleet.translation import to_model_facts, to_model_info, to_worker_facts
 from headrace.gateway.job.translation import to_sampling, to_sampling_params
 from headrace.v1.generation_pb2 import (
@@ -60,7 +61,10 @@ def test_a_worker() -> None:
     full(status)
     facts = to_worker_facts(status)
     assert facts.model == to_model_facts(status.model_info)
-    for name in set(facts.__slots__) - {"model", "residence"}:
+    for name in set(facts.__slots__) - {"model", "residence", "step_times"}:
         assert getattr(facts, name) == getattr(status, name)
+    assert facts.step_times is None
+    full(status.step_times)
+    assert to_worker_facts(status).step_times == StepTimes(1.0, 2.0, 3.0, 4.0)
     status.residence = MODEL_RESIDENCE_ASLEEP
     assert (to_worker_facts(status).residence, facts.residence) == ("asleep", "awake")

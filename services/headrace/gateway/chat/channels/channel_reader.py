@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from headrace.gateway.chat.channels import channel_markers as marker
 from headrace.gateway.chat.reading.answer_part import AnswerPart
 from headrace.gateway.chat.reading.block_kind import BlockKind
+from headrace.gateway.chat.reading.bounds import MAX_HEADER, pieces
 from headrace.gateway.chat.reading.call_delta import CallDelta, call_id_of, joined_calls
 from headrace.gateway.chat.tools.tool_use import ToolUse
 
@@ -47,10 +48,12 @@ class ChannelReader:
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> AnswerPart:
         """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether that is because the answer may
         have no more tokens."""
-        self._held += text
-        part = AnswerPart()
-        while self._held and self._state(part, is_last):
-            pass
+        part, left = AnswerPart(), len(text)
+        for piece in pieces(text):
+            self._held += piece
+            left -= len(piece)
+            while self._held and self._state(part, is_last and not left):
+                pass
         part.calls = joined_calls(part.calls)
         return part
 
@@ -124,4 +127,6 @@ class ChannelReader:
 def _may_be_header(text: str) -> bool:
     """Whether a text is a header, or may become one."""
     begun = text.lstrip()
-    return any(begun.startswith(each) or each.startswith(begun) for each in (*marker.ALL, "to=", "assistant"))
+    return len(text) <= MAX_HEADER and any(
+        begun.startswith(each) or each.startswith(begun) for each in (*marker.ALL, "to=", "assistant")
+    )

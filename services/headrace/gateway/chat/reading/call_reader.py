@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from headrace.gateway.chat.reading.bounds import MAX_SPACE, pieces
 from headrace.gateway.chat.reading.call_delta import ID_BYTES, CallDelta, call_id_of
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
@@ -31,10 +32,11 @@ class CallReader:
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> tuple[str, list[CallDelta]]:
         """Returns the content and the growth of calls in a text. `is_cut`: whether the answer ends there because it may
         have no more tokens, so that the beginning of a call is no content."""
-        self._held += text
         self._content, self._deltas = "", []
-        while self._held and self._state():
-            pass
+        for piece in pieces(text):
+            self._held += piece
+            while self._held and self._state():
+                pass
         if is_last:
             self._finish(is_cut)
         return self._content, self._deltas
@@ -45,6 +47,9 @@ class CallReader:
         if begun := self._held.lstrip():
             self._held = begun if begun[0] == start else self._held
             self._state = self._read_opening if begun[0] == start else self._pass_on
+        elif len(self._held) > MAX_SPACE:
+            self._state = self._pass_on
+            return True
         return bool(begun)
 
     def _read_text(self) -> bool:
@@ -58,7 +63,10 @@ class CallReader:
             return True
         lengths = range(min(len(marker) - 1, len(self._held)), 0, -1)
         begun = next((length for length in lengths if self._held.endswith(marker[:length])), 0)
-        shown = self._held[: len(self._held) - begun].rstrip()
+        certain = self._held[: len(self._held) - begun]
+        shown = certain.rstrip()
+        if len(certain) - len(shown) > MAX_SPACE:
+            shown = certain
         self._content += shown
         self._held = self._held[len(shown) :]
         return False

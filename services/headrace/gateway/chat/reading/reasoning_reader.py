@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from headrace.gateway.chat.reading.bounds import MAX_SPACE
+
 
 class ReasoningReader:
     """Splits text into reasoning and what follows it, without the markers and the white space around them."""
@@ -27,7 +29,7 @@ class ReasoningReader:
             self._held = begun[len(self._start) :]
             self._state, self.is_inside = self._read_inside, True
             return self._read_inside(is_last)
-        if self._start.startswith(begun) and not is_last:
+        if self._start.startswith(begun) and len(self._held) - len(begun) <= MAX_SPACE and not is_last:
             return "", ""
         self._state = self._read_answer
         return self._read_answer(is_last)
@@ -59,4 +61,6 @@ class ReasoningReader:
         """Returns the text that cannot belong to the end marker or to the white space before it."""
         lengths = range(min(len(self._end) - 1, len(thought)), 0, -1)
         begun = next((length for length in lengths if thought.endswith(self._end[:length])), 0)
-        return thought[: len(thought) - begun].rstrip()
+        certain = thought[: len(thought) - begun]
+        shown = certain.rstrip()
+        return shown if len(certain) - len(shown) <= MAX_SPACE else certain

@@ -42,54 +42,51 @@ class PythonArguments:
 
 
 class _Reader:
-    """Waits for the parenthesis that ends the call."""
+    """Waits for the parenthesis that ends the call, outside of texts."""
 
     def __init__(self) -> None:
         self._held = ""
+        self._depth = 1
+        self._quote = ""
+        self._is_escaped = False
 
     def push(self, text: str) -> tuple[str, str | None]:
+        for index, character in enumerate(text):
+            self._follow(character)
+            if not self._depth:
+                written = self._held + text[:index]
+                self._held = ""
+                return _as_json(written), text[index + 1 :]
         self._held += text
-        end = _end_of_call(self._held)
-        if end is None:
-            return "", None
-        written, rest = self._held[:end], self._held[end + 1 :]
-        self._held = ""
-        return _as_json(written), rest
+        return "", None
 
     def flush(self) -> str:
         return ""
 
-
-def _end_of_call(text: str) -> int | None:
-    depth, quote, is_escaped = 1, "", False
-    for index, character in enumerate(text):
-        if quote:
-            if is_escaped:
-                is_escaped = False
+    def _follow(self, character: str) -> None:
+        if self._quote:
+            if self._is_escaped:
+                self._is_escaped = False
             elif character == "\\":
-                is_escaped = True
-            elif character == quote:
-                quote = ""
+                self._is_escaped = True
+            elif character == self._quote:
+                self._quote = ""
         elif character in "\"'":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-            if not depth:
-                return index
-    return None
+            self._quote = character
+        else:
+            self._depth += (character in "([{") - (character in ")]}")
 
 
 def _as_json(arguments: str) -> str:
     """Converts keyword arguments to a JSON object. Anything but a literal stays text."""
     try:
         call = ast.parse(f"f({arguments})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError):
+        keywords = call.keywords if isinstance(call, ast.Call) else []
+        found = {keyword.arg or "": _value(keyword.value) for keyword in keywords}
+        return json.dumps(found, ensure_ascii=False)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        # Deep nesting overflows the parser's stack, which it reports as want of memory; bytes have no JSON.
         return json.dumps({"arguments": arguments}, ensure_ascii=False)
-    keywords = call.keywords if isinstance(call, ast.Call) else []
-    found = {keyword.arg or "": _value(keyword.value) for keyword in keywords}
-    return json.dumps(found, ensure_ascii=False)
 
 
 def _value(node: ast.expr) -> Any:

@@ -46,7 +46,7 @@ class _Reader:
             if self._held.startswith(self._quote, self._at):
                 self._in_text = not self._in_text
                 self._at += len(self._quote)
-            elif self._quote.startswith(self._held[self._at :]):
+            elif len(self._held) - self._at < len(self._quote) and self._quote.startswith(self._held[self._at :]):
                 break
             else:
                 self._depth += 0 if self._in_text else _steps(self._held[self._at])

@@ -1,8 +1,7 @@
 """Arguments as elements for each parameter, as Qwen3-Coder and GLM-4.5 write them."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +19,6 @@ class XmlArguments:
     after_value: str
     end: str
     """Text behind the last parameter."""
-    parameter: re.Pattern[str]
-    """Pattern of a parameter, with groups of the name and of the value. White space that models leave out or add does
-    not matter."""
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -53,20 +49,10 @@ class XmlArguments:
         return _Reader(self, schema.get("properties", {}))
 
 
-QWEN = XmlArguments(
-    "<parameter=",
-    ">\n",
-    "\n</parameter>\n",
-    "</function>",
-    re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL),
-)
-GLM = XmlArguments(
-    "<arg_key>",
-    "</arg_key>\n<arg_value>",
-    "</arg_value>\n",
-    "</tool_call>",
-    re.compile(r"<arg_key>\s*([^<]+?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL),
-)
+QWEN = XmlArguments("<parameter=", ">\n", "\n</parameter>\n", "</function>")
+GLM = XmlArguments("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>")
+MAX_NAME = 256
+"""Longest name of a parameter that is looked for, in characters."""
 
 
 class _Reader:
@@ -74,11 +60,14 @@ class _Reader:
         self._syntax = syntax
         self._properties = properties
         self._held = ""
+        self._searched = 0
+        """Characters at the beginning in which the end does not begin."""
 
     def push(self, text: str) -> tuple[str, str | None]:
         self._held += text
-        end = self._held.find(self._syntax.end)
+        end = self._held.find(self._syntax.end, self._searched)
         if end < 0:
+            self._searched = max(0, len(self._held) - len(self._syntax.end) + 1)
             return "", None
         written, rest = self._held[:end], self._held[end + len(self._syntax.end) :]
         self._held = ""
@@ -88,7 +77,7 @@ class _Reader:
         return self._as_json(self._held)
 
     def _as_json(self, written: str) -> str:
-        found = {name: self._value(name, text) for name, text in self._syntax.parameter.findall(written)}
+        found = {name: self._value(name, text) for name, text in _parameters(self._syntax, written)}
         return json.dumps(found, ensure_ascii=False)
 
     def _value(self, name: str, text: str) -> Any:
@@ -97,8 +86,37 @@ class _Reader:
             return text
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
+
+
+def _parameters(syntax: XmlArguments, written: str) -> Iterator[tuple[str, str]]:
+    """Yields names and values. White space that models leave out or add around marks does not matter. Takes time in
+    proportion to the text, whatever it is."""
+    first_mark, *later_marks = syntax.before_value.split()
+    close, at = syntax.after_value.strip(), 0
+    while (start := written.find(syntax.before_name, at)) >= 0:
+        at = start + len(syntax.before_name)
+        name_end = written.find(first_mark, at, at + MAX_NAME)
+        name = written[at:name_end].strip()
+        value_start = name_end + len(first_mark)
+        for mark in later_marks:
+            value_start = _behind(written, value_start, mark)
+        if name_end < 0 or value_start < 0 or not name or "\n" in name:
+            continue
+        end = written.find(close, value_start)
+        if end < 0:
+            return
+        value, at = written[value_start:end], end + len(close)
+        has_lines = syntax.before_value.endswith("\n")
+        yield name, value.removeprefix("\n").removesuffix("\n") if has_lines else value
+
+
+def _behind(text: str, at: int, mark: str) -> int:
+    """Returns the place behind a mark that stands at a place, or behind white space there. -1: it does not."""
+    while text[at : at + 1].isspace():
+        at += 1
+    return at + len(mark) if text.startswith(mark, at) else -1
 
 
 def _is_text(schema: Any) -> bool:
