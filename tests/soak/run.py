@@ -70,7 +70,8 @@ async def _soak_for(platform: Platform, seconds: float, chance: random.Random, s
     makers = [*EVERYTHING, long_prompt, short_output, remembered]
     questions = pool(makers, chance.randrange(1 << 30), 10 * len(makers))
     traffic = Traffic(asker(platform.http), questions, CLIENTS, chance)
-    rude = asyncio.create_task(_be_rude(platform, chance))
+    over = asyncio.Event()
+    rude = asyncio.create_task(_be_rude(platform, chance, over))
     traffic.start()
     try:
         await asyncio.sleep(seconds)
@@ -78,17 +79,18 @@ async def _soak_for(platform: Platform, seconds: float, chance: random.Random, s
             for name, footprint in footprints(platform).items():
                 seen.samples.setdefault(name, []).append(footprint)
     finally:
-        rude.cancel()
+        # Not cancelled: a connection that was just being opened would stay open.
+        over.set()
         answers: list[Answer] = await traffic.stop()
         await asyncio.gather(rude, return_exceptions=True)
     if seen is not None:
         seen.outcomes.update(answer.outcome for answer in answers)
 
 
-async def _be_rude(platform: Platform, chance: random.Random) -> None:
+async def _be_rude(platform: Platform, chance: random.Random, over: asyncio.Event) -> None:
     """Goes away in the middle, and sends what is no request."""
     host, _, port = platform.http.removeprefix("http://").rpartition(":")
-    while True:
+    while not over.is_set():
         _reader, writer = await asyncio.open_connection(host, int(port))
         try:
             if chance.random() < 0.5:
