@@ -1,4 +1,4 @@
-"""Traffic is simulated with workers as fast as those that run."""
+"""Simulated workers are as fast and as large as the running ones."""
 
 import json
 from pathlib import Path

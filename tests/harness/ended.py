@@ -9,7 +9,7 @@ LOOK_SECONDS = 0.01
 
 
 def wait_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Waits until the processes have ended, for `seconds` at most, and returns those that still run.
+    """Waits until the processes have ended, for `seconds` at most, and returns the ones still running.
 
     One that ended but whose parent has not asked for its exit status has ended too: orphans wait a second or more until
     the first process of some machines asks, and `psutil.wait_procs` waits with them."""

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Listener:
-    """Stands for fleet and metrics: notes what it is told."""
+    """Stand-in for fleet and metrics that records their calls."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []

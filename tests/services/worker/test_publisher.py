@@ -1,4 +1,4 @@
-"""Heartbeats are few however much changes; blocks are told soon, and none twice."""
+"""Heartbeats stay rare however much changes; blocks are published soon, and only once."""
 
 import asyncio
 import itertools

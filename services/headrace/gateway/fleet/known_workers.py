@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import HeadraceError
 from headrace.gateway.fleet.fleet import Fleet
@@ -29,10 +30,11 @@ class KnownWorkers:
         self._open_worker = open_worker
         self._book = AddressBook(path)
 
-    def start(self, background: Background) -> None:
-        """Starts contacting the workers of the previous run, and storing addresses."""
+    def start(self, background: Background, following: Coroutine[Any, Any, None]) -> None:
+        """Starts contacting the workers of the previous run, storing addresses, and `following` the registry."""
         background.start(self.meet(self._book.read()), "known-workers")
         background.start(self._book.keep(), "address-book")
+        background.start(following, "registry")
 
     async def meet(self, addresses: Iterable[str]) -> None:
         """Tells the fleet about every worker at these addresses that answers."""

@@ -208,7 +208,7 @@ async def test_workers_of_before_are_met_again_without_the_bus(
     open_worker: Any = Answering
     (tmp_path / "workers.json").write_text('{"v": "2", "w": "1"}')
     background = Background()
-    KnownWorkers(fleet, open_worker, tmp_path / "workers.json").start(background)
+    KnownWorkers(fleet, open_worker, tmp_path / "workers.json").start(background, asyncio.sleep(0))
     assert (await fleet.find("m")).model == "m"
     await background.close()
     assert sorted(closed) == ["1", "2"]
