@@ -7,6 +7,8 @@ from typing import Literal
 from headrace.launch.platform_spec import ModelSource, PlatformSpec
 
 NATS_NAME = "nats"
+SERVICE_ROLES = ("gateway", "tokenizer", "scheduler", "cache", "worker")
+"""Roles of all processes but NATS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
 """This machine as the site of a platform: reserved ports, the folders below its state, its NATS, and its secrets."""
 
+import sys
+from pathlib import Path
+
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError
 from headrace.launch.platform_spec import PlatformSpec
-from headrace.launch.roster import Roster
+from headrace.launch.process_spec import ProcessSpec
+from headrace.launch.roster import NATS_NAME, Roster
 from headrace.launch.site import ProcessSite, Site
 from headrace.rpc.channel import Channel
 from headrace.served.served_file import FILE_NAME
@@ -12,6 +16,7 @@ from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.security.platform_certificates import PlatformCertificates
+from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.state import FILES_FOLDER, USAGE_FOLDER, WORKERS_FOLDER, StateFolder
 
 
@@ -70,6 +75,24 @@ class LocalSite:
             credential=self._credential,
             certificates=self.certificates.role_folders,
             core_count=usable_core_count(),
+        )
+
+    def start_of(self, planned: ProcessSpec, log_path: Path) -> ProcessStart:
+        """Returns what a planned process is started with on this machine."""
+        chosen = self._options.worker_python if planned.role == "worker" else None
+        if self.nats is not None and planned.name == NATS_NAME:
+            program = [self.nats.binary]
+        else:
+            # -P: files of the current folder are no modules of a service.
+            program = [str(chosen or sys.executable), "-P", "-m", planned.module]
+        return ProcessStart(
+            command=[*program, *planned.arguments],
+            log_path=log_path,
+            environment=planned.environment,
+            descriptors=planned.descriptors,
+            module=planned.module,
+            arguments=planned.arguments,
+            is_importable=bool(planned.module) and chosen is None,
         )
 
     def admit(self, platform: PlatformSpec) -> None:

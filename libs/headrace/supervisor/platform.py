@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import ssl
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.local_site import LocalSite
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.process import PROBE_INTERVAL, AliveQuestion, LocalProcess, ReadyQuestion, SupervisedProcess
+from headrace.supervisor.spawning.spawner import Spawner
 from headrace.supervisor.start_watch import StartWatch
 from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
 
@@ -47,9 +47,14 @@ class Platform:
     needs. Stop: the gateways first, so that running requests end; then the services that they called; NATS last."""
 
     def __init__(
-        self, options: PlatformOptions, state: StateFolder, on_change: Callable[["Platform"], None] = lambda _: None
+        self,
+        options: PlatformOptions,
+        state: StateFolder,
+        spawner: Spawner,
+        on_change: Callable[["Platform"], None] = lambda _: None,
     ) -> None:
         self._options = options
+        self._spawner = spawner
         self._state = state
         self._listener = on_change
         self._processes: dict[str, SupervisedProcess] = {}
@@ -178,7 +183,7 @@ class Platform:
         planned = self.plan()
         for each in planned:
             self._add(each)
-        self._planned = planned
+        self._keep(planned)
         await self._wait_ready(self._processes, deadline)
         await self._wait_until_answering(deadline)
 
@@ -214,7 +219,7 @@ class Platform:
         planned = self.plan()
         for each in planned:
             self._add(each)
-        self._planned = planned
+        self._keep(planned)
         for name in self._processes.keys() - {each.name for each in planned}:
             self._leaving[name] = asyncio.create_task(self._let_go(name), name=f"stop-{name}")
         self._on_change()
@@ -238,7 +243,7 @@ class Platform:
         leaving = [process for name, process in self._processes.items() if name not in names]
         await asyncio.gather(*(process.stop(LEAVE_SECONDS) for process in leaving))
         self._processes = {name: process for name, process in self._processes.items() if name in names}
-        self._planned = planned
+        self._keep(planned)
         for each in planned:
             if each.role == "tokenizer" and each.settings != former[each.name].settings:
                 await self._processes[each.name].replace(deadline)
@@ -260,6 +265,7 @@ class Platform:
         await asyncio.gather(*self._leaving.values())
         for channel in self._channels.values():
             await channel.close()
+        self._spawner.close()
         self._site.close()
 
     def kill(self) -> None:
@@ -300,9 +306,14 @@ class Platform:
         if known is not None:
             known.spec = local
             return
-        process = SupervisedProcess(local, self._on_change)
+        process = SupervisedProcess(local, self._spawner, self._on_change)
         self._processes[planned.name] = process
         process.start()
+
+    def _keep(self, planned: list[ProcessSpec]) -> None:
+        """Notes the plan that is carried out."""
+        self._planned = planned
+        self._state.write_starts({name: process.spec.start for name, process in self._processes.items()})
 
     def _on_change(self) -> None:
         # A full disk must not end the supervision: `ps` is out of date then, the platform is not.
@@ -314,27 +325,15 @@ class Platform:
         """Plans the processes. Raises ConfigError."""
         return plan(self._options.platform, self._site.describe())
 
-    def command(self, planned: ProcessSpec) -> list[str]:
-        """Returns the command of a planned process on this machine."""
-        if self._site.nats is not None and planned.name == NATS_NAME:
-            return [self._site.nats.binary, *planned.arguments]
-        chosen = self._options.worker_python if planned.role == "worker" else None
-        python = sys.executable if chosen is None else str(chosen)
-        # -P: files of the current folder are no modules of a service.
-        return [python, "-P", "-m", planned.module, *planned.arguments]
-
     def _local(self, planned: ProcessSpec) -> LocalProcess:
-        """Adds to a planned process what it needs on this machine: its command, its log, and its answers."""
+        """Adds to a planned process what it needs on this machine: its start, and its answers."""
         is_ready, answering, address = self._questions(planned)
         return LocalProcess(
             name=planned.name,
-            command=self.command(planned),
-            log_path=self._fresh_log(planned.name),
+            start=self._site.start_of(planned, self._fresh_log(planned.name)),
             is_ready=is_ready,
             answers=answering,
             address=address,
-            environment=planned.environment,
-            descriptors=planned.descriptors,
             model=planned.model,
             stop_seconds=planned.stop_seconds,
             patience=AnswerPatience(self._options.frozen_seconds),

@@ -2,12 +2,8 @@
 
 import asyncio
 import contextlib
-import ctypes
-import os
-import signal
-import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,6 +13,9 @@ from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.lifecycle.run import EXIT_BAD_START
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
+from headrace.supervisor.spawning.process_start import ProcessStart
+from headrace.supervisor.spawning.running_process import RunningProcess
+from headrace.supervisor.spawning.spawner import Spawner
 from headrace.supervisor.system.process_identity import ProcessIdentity
 
 State = Literal["starting", "ready", "restarting", "stopped"]
@@ -27,35 +26,33 @@ STABLE_SECONDS = 30.0
 """Seconds of life after which a process that dies is started again at once."""
 PROBE_INTERVAL = 0.05
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
 
 @dataclass(frozen=True, slots=True)
 class LocalProcess:
-    """A planned process on this machine: its command, its log, and how to tell whether it is ready and alive."""
+    """A planned process on this machine: its start, and how to tell whether it is ready and alive."""
 
     name: str
-    command: Sequence[str]
-    log_path: Path
+    start: ProcessStart
     is_ready: ReadyQuestion
     """Asks once whether it is ready."""
     answers: AliveQuestion
     """Asks once whether it is alive, for QUESTION_SECONDS at most."""
     address: Callable[[], str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    descriptors: Sequence[int] = ()
-    """File descriptors that it inherits, under the same numbers."""
     model: str = ""
     stop_seconds: float = 2.0
     patience: AnswerPatience = field(default_factory=AnswerPatience)
+
+    @property
+    def log_path(self) -> Path:
+        return self.start.log_path
 
 
 class SupervisedProcess:
     """Starts a process, waits until it is ready, and restarts it whenever it ends until it is stopped."""
 
-    def __init__(self, spec: LocalProcess, on_change: Callable[[], None]) -> None:
+    def __init__(self, spec: LocalProcess, spawner: Spawner, on_change: Callable[[], None]) -> None:
         self.spec = spec
+        self._spawner = spawner
         self.state: State = "starting"
         self.progress = ""
         """Last report of how far its start has come."""
@@ -70,7 +67,7 @@ class SupervisedProcess:
         self._on_change = on_change
         self._stopping = False
         self._is_replaced = False
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: RunningProcess | None = None
         self._task: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
 
@@ -164,19 +161,8 @@ class SupervisedProcess:
             self.restarts += 1
             self._set_state("restarting")
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        with self.spec.log_path.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self.spec.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.spec.environment},
-                # In a separate session, so that Ctrl-C reaches the supervisor alone, which stops all in order.
-                start_new_session=True,
-                pass_fds=self.spec.descriptors,
-                preexec_fn=_die_with_parent,
-            )
+    async def _spawn(self) -> RunningProcess:
+        self._process = await self._spawner.spawn(self.spec.start)
         pid = self._process.pid
         self.identity = ProcessIdentity.of(pid) or ProcessIdentity(pid, "")
         self.started = time.time()
@@ -204,9 +190,3 @@ class SupervisedProcess:
     def _set_state(self, state: State) -> None:
         self.state = state
         self._on_change()
-
-
-def _die_with_parent() -> None:
-    """Ties the child's life to the supervisor's, so that a killed supervisor leaves no orphans."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -6,12 +6,14 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError, Forbidden, NotFound
 from headrace.storage.private_files import close_all_to_others, close_to_others
 from headrace.storage.whole_file import write_whole
+from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.system.process_identity import ProcessIdentity
 
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
@@ -20,6 +22,8 @@ KEPT_FOLDERS = ("logs", "nats", "cache")
 """Folders that a platform continues to use when it is started again."""
 LOCK_FILE = "lock"
 CREDENTIAL_FILE = "credential"
+STARTS_FILE = "starts.json"
+"""File of what each service was started with, secrets too: only this user can read it."""
 FILES_FOLDER = "files"
 """Folder of the files and batches of clients. It stays when the platform ends."""
 USAGE_FOLDER = "usage"
@@ -65,7 +69,8 @@ class StateFolder:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(FileNotFoundError):
             (self.path / PLATFORM_FILE).unlink()
-        (self.path / CREDENTIAL_FILE).unlink(missing_ok=True)
+        for name in (CREDENTIAL_FILE, STARTS_FILE):
+            (self.path / name).unlink(missing_ok=True)
         (self.path / LOCK_FILE).unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -76,6 +81,14 @@ class StateFolder:
         """Replaces the description of the running platform as a whole."""
         # Only of use while the supervisor runs, which must not wait for a disk.
         write_whole(self.path / PLATFORM_FILE, json.dumps(platform), durable=False)
+
+    def write_starts(self, starts: Mapping[str, ProcessStart]) -> None:
+        """Replaces the description of what services are started with, by name."""
+        described = {
+            name: {"module": start.module, "arguments": list(start.arguments), "environment": dict(start.environment)}
+            for name, start in starts.items()
+        }
+        write_whole(self.path / STARTS_FILE, json.dumps(described), durable=False)
 
     def make_credential(self) -> str:
         """Makes a new secret for the services of this platform, in a file that only this user can read."""
@@ -195,6 +208,14 @@ def last_platform(folder: Path) -> dict[str, Any]:
     """Reads the description of the platform that runs on a state folder, or was killed there; empty without one."""
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads((folder.expanduser().absolute() / PLATFORM_FILE).read_text()))
+    return {}
+
+
+def read_starts(folder: Path) -> dict[str, Any]:
+    """Returns what each service of a running platform was started with, by name; empty when this user may not read
+    it."""
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads((folder.expanduser().absolute() / STARTS_FILE).read_text()))
     return {}
 
 

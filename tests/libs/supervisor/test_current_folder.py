@@ -1,29 +1,31 @@
 """Files of the folder in which a platform is started are no modules of its services."""
 
-import asyncio
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from headrace.launch.plan import plan
 from headrace.launch.platform_spec import PlatformSpec
+from headrace.supervisor.local_site import LocalSite
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
-from headrace.supervisor.platform import Platform
 from headrace.supervisor.state import StateFolder
 
 SHADOWED = ("queue", "json", "grpc", "uvloop")
 """Modules that every service imports, of Python and of packages."""
 
 
-async def commands(state_folder: Path) -> dict[str, list[str]]:
+def commands(state_folder: Path) -> dict[str, list[str]]:
     """Commands that `headrace up` would run, by the kind of service. Starts none."""
     with StateFolder(state_folder) as state:
-        platform = Platform(PlatformOptions(PlatformSpec(resolve([])), http_port=0, grpc_port=0), state)
+        options = PlatformOptions(PlatformSpec(resolve([])), http_port=0, grpc_port=0)
+        site = LocalSite(options, state)
         try:
-            return {planned.role: platform.command(planned) for planned in platform.plan()}
+            planned = plan(options.platform, site.describe())
+            return {each.role: list(site.start_of(each, state.log_path(each.name)).command) for each in planned}
         finally:
-            await platform.stop()
+            site.close()
 
 
 @pytest.mark.process
@@ -34,7 +36,7 @@ def test_a_service_imports_none_of_them(tmp_path: Path, service: str) -> None:
     folder.mkdir()
     for name in SHADOWED:
         (folder / f"{name}.py").write_text("raise RuntimeError('shadowed')\n")
-    started = asyncio.run(commands(tmp_path / "state"))[service]
+    started = commands(tmp_path / "state")[service]
     command = [*started[: started.index(f"headrace.{service}") + 1], "--help"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, "shadowed" in done.stderr) == (0, False), done.stderr

@@ -14,6 +14,8 @@ import pytest
 from headrace.domain.deadline import Deadline
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
+from headrace.supervisor.spawning.process_start import ProcessStart
+from headrace.supervisor.spawning.program_spawner import ProgramSpawner
 
 pytestmark = pytest.mark.anyio
 TIMEOUT = 30.0
@@ -42,13 +44,13 @@ class Server:
         self.process = SupervisedProcess(
             LocalProcess(
                 name="server",
-                command=[sys.executable, "-c", SERVER, str(folder)],
-                log_path=folder / "log",
+                start=ProcessStart([sys.executable, "-c", SERVER, str(folder)], folder / "log"),
                 is_ready=lambda: asyncio.ensure_future(self.answers()),
                 answers=self.answers,
                 address=lambda: "",
                 patience=AnswerPatience(frozen_seconds=1.0, busy_seconds=4.0),
             ),
+            ProgramSpawner(),
             lambda: None,
         )
 
@@ -175,7 +177,8 @@ async def test_a_process_that_ends_in_silence_is_not_cut_short(tmp_path: Path) -
     lingering = "import sys, time\n" + lingering
     server = Server(tmp_path)
     process = server.process
-    process.spec = replace(process.spec, command=[sys.executable, "-c", lingering, str(tmp_path)], stop_seconds=TIMEOUT)
+    start = ProcessStart([sys.executable, "-c", lingering, str(tmp_path)], tmp_path / "log")
+    process.spec = replace(process.spec, start=start, stop_seconds=TIMEOUT)
     process.start()
     await process.wait_ready(Deadline.after(TIMEOUT))
     await process.stop()

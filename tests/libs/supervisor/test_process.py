@@ -10,6 +10,8 @@ from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError
 from headrace.lifecycle.run import EXIT_BAD_START, EXIT_TASK_DIED
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
+from headrace.supervisor.spawning.process_start import ProcessStart
+from headrace.supervisor.spawning.program_spawner import ProgramSpawner
 
 pytestmark = pytest.mark.anyio
 ONCE = """
@@ -33,13 +35,12 @@ def supervised(folder: Path, code: int) -> SupervisedProcess:
 
     spec = LocalProcess(
         name="service",
-        command=[sys.executable, "-c", ONCE, str(folder / "mark"), str(code)],
-        log_path=folder / "log",
+        start=ProcessStart([sys.executable, "-c", ONCE, str(folder / "mark"), str(code)], folder / "log"),
         is_ready=lambda: asyncio.ensure_future(is_ready()),
         answers=is_ready,
         address=lambda: "",
     )
-    return SupervisedProcess(spec, lambda: None)
+    return SupervisedProcess(spec, ProgramSpawner(), lambda: None)
 
 
 @pytest.mark.process

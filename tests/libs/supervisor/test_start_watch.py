@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
+from headrace.supervisor.spawning.process_start import ProcessStart
+from headrace.supervisor.spawning.program_spawner import ProgramSpawner
 from headrace.supervisor.start_watch import StartWatch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.slow]
@@ -35,13 +37,12 @@ async def silent_after(folder: Path, script: str) -> tuple[float, list[str]]:
 
     spec = LocalProcess(
         name="worker-0",
-        command=[sys.executable, "-c", script],
-        log_path=folder / "log",
+        start=ProcessStart([sys.executable, "-c", script], folder / "log"),
         is_ready=lambda: asyncio.ensure_future(never()),
         answers=never,
         address=lambda: "",
     )
-    process = SupervisedProcess(spec, lambda: None)
+    process = SupervisedProcess(spec, ProgramSpawner(), lambda: None)
     process.start()
     reports: list[str] = []
     watch = StartWatch(lambda: [process], lambda: reports.append(process.progress))

@@ -18,11 +18,11 @@ from rich.text import Text
 
 from headrace.cli.output import console, print_json
 from headrace.errors import ConfigError, NotFound
+from headrace.launch.roster import SERVICE_ROLES
 from headrace.settings.description import DESCRIBE_FLAG
-from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
+from headrace.supervisor.state import DEFAULT_FOLDER, read_platform, read_starts
 
 config = App(name="config", help="Shows the settings of services, and where each came from.")
-KINDS = ("gateway", "tokenizer", "scheduler", "cache", "worker")
 TIMEOUT = 60.0
 """Seconds that a service has to describe itself."""
 _Flag = Parameter(negative="")
@@ -104,14 +104,14 @@ def reference() -> None:
 
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(_described, [Start(kind, kind, environment=clean) for kind in KINDS]))
+        found = list(pool.map(_described, [Start(kind, kind, environment=clean) for kind in SERVICE_ROLES]))
     sys.stdout.write(settings_page(found))
 
 
 def _to_start(file: Path | None) -> list[Start]:
     """Returns services as they would start from here."""
     arguments = [] if file is None else ["--config", str(file.expanduser())]
-    return [Start(kind, kind, arguments) for kind in KINDS]
+    return [Start(kind, kind, arguments) for kind in SERVICE_ROLES]
 
 
 def _running(state_dir: Path) -> list[Start]:
@@ -120,24 +120,23 @@ def _running(state_dir: Path) -> list[Start]:
         services = read_platform(state_dir)["services"]
     except NotFound:
         return []
-    found = [_start_of(service["name"], service["pid"]) for service in services if service["pid"]]
+    starts = read_starts(state_dir)
+    found = [_start_of(each["name"], each["pid"], starts[each["name"]]) for each in services if each["name"] in starts]
     return [start for start in found if start is not None]
 
 
-def _start_of(name: str, pid: int) -> Start | None:
+def _start_of(name: str, pid: int, start: Mapping[str, Any]) -> Start | None:
     """Returns what a process was started with. None: it is no service of Headrace, or has just ended."""
     # Comes with what runs a platform; without one, the command works too.
     import psutil
 
     try:
         process = psutil.Process(pid)
-        words, environment = process.cmdline(), process.environ()
+        environment = process.environ() | start["environment"]
     except psutil.Error:
         return None
-    for place, word in enumerate(words):
-        if word.removeprefix("headrace.") in KINDS and words[place - 1] == "-m":
-            return Start(name, word.removeprefix("headrace."), words[place + 1 :], environment, is_running=True)
-    return None
+    kind = start["module"].removeprefix("headrace.")
+    return Start(name, kind, start["arguments"], environment, is_running=True) if kind in SERVICE_ROLES else None
 
 
 def _described(start: Start) -> dict[str, Any]:

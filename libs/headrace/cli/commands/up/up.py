@@ -23,6 +23,7 @@ from headrace.cli.commands.up.supervisor_log import SupervisorLog
 from headrace.cli.commands.up.view import View
 from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.output import console, warn
+from headrace.launch.roster import SERVICE_ROLES
 from headrace.launch.worker_bounds import WorkerBounds
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.served.served_file import FILE_NAME, ServedFile
@@ -35,10 +36,12 @@ from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.scaling.known_demand import KnownDemand
 from headrace.supervisor.scaling.worker_scaling import WorkerScaling
+from headrace.supervisor.spawning.fork_spawner import ForkSpawner
+from headrace.supervisor.spawning.spawner import Spawner
 from headrace.supervisor.state import SUPERVISOR_LOG, StateFolder
+from headrace.supervisor.system.process_age import process_age
 
 _NO_PLATFORM_FLAGS = PlatformFlags()
-MAX_IMPORT_SECONDS = 60.0
 
 
 def up(
@@ -58,7 +61,7 @@ def up(
         in_background: Report to the command that has started this one.
         json: Print one JSON object per line; when ready, one with "event": "ready".
     """
-    began = _process_start()
+    began = time.time() - process_age()
     keep_files_private()
     flags.check()
     keys = flags.keys()
@@ -71,6 +74,8 @@ def up(
         if not json:
             page.print(described, options.platform.models, in_background=True)
         return
+    # While this process has one thread and nothing open.
+    spawner = ForkSpawner([f"headrace.{role}" for role in SERVICE_ROLES])
     view: View = JsonView(keys) if json else LiveView(page) if console.is_terminal else LineView(page)
     with StateFolder(flags.state_dir) as state, SupervisorLog(state.log_path(SUPERVISOR_LOG)) as log:
         if in_background:
@@ -82,22 +87,13 @@ def up(
             if not json:
                 console.print("\n".join(plan.lines()), soft_wrap=True, markup=False)
         options = replace(options, platform=platform)
-        asyncio.run(_run(options, state, view, log, partial(ModelChanges, sources=sources, file=file)))
-
-
-def _process_start() -> float:
-    """Returns the time at which this process was started, in seconds since 1970: imports are a part of a start."""
-    # Comes with what runs a platform; other commands work without it.
-    import psutil
-
-    now, started = time.time(), psutil.Process().create_time()
-    # It is computed from the time since the boot, which a changed clock makes wrong.
-    return started if now - MAX_IMPORT_SECONDS < started < now else now
+        asyncio.run(_run(options, state, spawner, view, log, partial(ModelChanges, sources=sources, file=file)))
 
 
 async def _run(
     options: PlatformOptions,
     state: StateFolder,
+    spawner: Spawner,
     view: View,
     log: SupervisorLog,
     follow: Callable[[Platform], ModelChanges],
@@ -108,7 +104,7 @@ async def _run(
         log.write_changes(platform)
         view.on_change(platform)
 
-    platform = Platform(options, state, on_change)
+    platform = Platform(options, state, spawner, on_change)
     _stop_on_signal(stopping, platform)
     try:
         with view:

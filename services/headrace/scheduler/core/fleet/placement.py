@@ -17,6 +17,10 @@ AFFINITY_LOAD = 1.25
 """A worker is not chosen for the prefix that it holds when it would then have more than this many times the mean
 load (consistent hashing with bounded loads: Mirrokni et al., 2018)."""
 SECONDS_PER_HOUR = 3600.0
+CLOSE_SHARE = 0.1
+CLOSE_SECONDS = 0.01
+"""Predicted times to first tokens that differ by less than that share, or by less than those seconds, say nothing about
+which worker is sooner: fits of equal workers differ by as much. So do prices that differ by less than the share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Choice:
 
 def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> Choice | None:
     """Picks the cheapest worker that meets the time when the first token is due; of equal ones, or if none meets it,
-    the one that gives the first token soonest. None where no worker has room.
+    the one that gives the first token soonest; of those about as soon, the least loaded. None where no worker has room.
 
     `token_limit`: maximum number of prompt tokens that may wait on one worker. `spares`: see `Worker.has_room`.
     """
@@ -105,10 +109,19 @@ def _within_bound(allowed: Sequence[tuple[Worker, Candidate]], fleet: Fleet) -> 
 
 
 def _pick(allowed: Sequence[tuple[Worker, Candidate]], slack_seconds: float) -> Worker:
-    def order(pair: tuple[Worker, Candidate]) -> tuple[bool, float, float, int, str]:
-        candidate = pair[1]
-        late = candidate.first_token_seconds > slack_seconds
-        price = 0.0 if late else candidate.price
-        return (late, price, candidate.first_token_seconds, candidate.load, candidate.worker_id)
+    """Returns the least loaded of the workers about which predictions say the same as about the best."""
 
-    return min(allowed, key=order)[0]
+    def rank(candidate: Candidate) -> tuple[bool, float, float]:
+        late = candidate.first_token_seconds > slack_seconds
+        return (late, 0.0 if late else candidate.price, candidate.first_token_seconds)
+
+    ranked = [(rank(candidate), worker, candidate) for worker, candidate in allowed]
+    late, price, seconds = min(ranks for ranks, _, _ in ranked)
+    highest_price = price * (1 + CLOSE_SHARE)
+    longest = max(seconds * (1 + CLOSE_SHARE), seconds + CLOSE_SECONDS)
+    close = [
+        (candidate.load, candidate.first_token_seconds, worker.worker_id, worker)
+        for ranks, worker, candidate in ranked
+        if ranks[0] == late and ranks[1] <= highest_price and ranks[2] <= longest
+    ]
+    return min(close)[-1]

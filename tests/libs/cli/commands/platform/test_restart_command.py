@@ -1,6 +1,7 @@
 """The arguments of a platform are read from the command line of its process."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,12 +30,17 @@ def test_another_program_is_refused(words: list[str]) -> None:
         up_arguments(words)
 
 
-def test_folder_and_environment_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_and_environment_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("headrace.cli.commands.platform.restart_command.up_arguments", lambda words: words)
-    start = former_start(os.getpid())
-    assert start.folder == Path.cwd()
-    assert Path(start.arguments[0]).name.startswith(Path(sys.executable).name[:6])
-    assert "PATH" in start.environment
+    command, environment = [sys.executable, "-c", "input()"], {**os.environ, "HEADRACE_MODEL_FOLDER": "/models"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path, env=environment) as process:
+        try:
+            start = former_start(process.pid)
+        finally:
+            process.communicate(b"\n")
+    assert start.folder == tmp_path
+    assert start.arguments == command
+    assert start.environment["HEADRACE_MODEL_FOLDER"] == "/models"
     assert not start.was_in_background
 
 

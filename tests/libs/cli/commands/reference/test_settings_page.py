@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from headrace.cache.config import CacheSettings
-from headrace.cli.commands.config_commands import KINDS
 from headrace.cli.commands.reference.settings_page import settings_page
 from headrace.cli.commands.reference.up_flags import up_flags
 from headrace.gateway.config import GatewaySettings
+from headrace.launch.roster import SERVICE_ROLES
 from headrace.scheduler.config import SchedulerSettings
 from headrace.settings.description import described
 from headrace.settings.settings import Settings
@@ -31,7 +31,7 @@ def page() -> str:
 
 def test_the_guide_has_what_the_services_say(root: Path, page: str) -> None:
     """`make settings` writes it again."""
-    assert tuple(SCHEMAS) == KINDS
+    assert tuple(SCHEMAS) == SERVICE_ROLES
     assert (root / "docs" / "guide" / "settings.md").read_text() == page
 
 

@@ -12,6 +12,8 @@ from headrace.cli.commands.up.line_view import LineView
 from headrace.cli.commands.up.ready_page import ReadyPage
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
+from headrace.supervisor.spawning.process_start import ProcessStart
+from headrace.supervisor.spawning.program_spawner import ProgramSpawner
 
 
 @dataclass
@@ -26,8 +28,9 @@ async def never() -> bool:
 
 
 def process(name: str, folder: Path) -> SupervisedProcess:
-    spec = LocalProcess(name, [], folder / name, lambda: asyncio.ensure_future(never()), never, lambda: "")
-    return SupervisedProcess(spec, lambda: None)
+    start = ProcessStart([], folder / name)
+    spec = LocalProcess(name, start, lambda: asyncio.ensure_future(never()), never, lambda: "")
+    return SupervisedProcess(spec, ProgramSpawner(), lambda: None)
 
 
 def test_a_line_for_each_change_and_none_while_it_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,3 +52,20 @@ def test_a_faster_worker_is_chosen_though_it_has_more_requests() -> None:
 def test_a_wake_may_be_sooner_than_a_long_queue() -> None:
     busy = report("awake", waiting_token_count=5000)
     assert chosen(report("asleep", wait_seconds=0.8), busy).worker.worker_id == "asleep"
+
+
+def test_of_workers_that_are_about_as_soon_the_least_loaded_is_chosen() -> None:
+    """Fits of equal workers are never equal: one of them would get everything."""
+    sooner = replace(report("sooner"), step_times=StepTimes(0.001, 1e-4), open_count=1)
+    idle = replace(report("idle"), step_times=StepTimes(0.003, 4e-4))
+    assert chosen(sooner, idle).worker.worker_id == "idle", "milliseconds say nothing"
+    sooner = replace(report("sooner"), step_times=StepTimes(1.0), open_count=1)
+    assert chosen(sooner, replace(idle, step_times=StepTimes(1.08))).worker.worker_id == "idle", "nor do 8 %"
+    assert chosen(sooner, replace(idle, step_times=StepTimes(1.2))).worker.worker_id == "sooner"
+
+
+def test_prices_that_differ_by_little_are_equal() -> None:
+    cheaper = replace(report("cheaper"), hourly_price=1.0, open_count=1)
+    idle = replace(report("idle"), hourly_price=1.05)
+    assert chosen(cheaper, idle).worker.worker_id == "idle"
+    assert chosen(cheaper, replace(idle, hourly_price=2.0)).worker.worker_id == "cheaper"
