@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import psutil
 from tests.harness.ended import wait_ended
+from tests.harness.forked_up import ForkedUp, forks
 
 from headrace.supervisor.state import read_platform
 
@@ -30,7 +31,7 @@ GONE_SECONDS = 3.0
 class RunningPlatform:
     """Controls a platform that is ready."""
 
-    def __init__(self, process: "subprocess.Popen[str]", ready: dict[str, Any], state_dir: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str] | ForkedUp", ready: dict[str, Any], state_dir: Path) -> None:
         self.process = process
         self.ready = ready
         self.state_dir = state_dir
@@ -104,9 +105,7 @@ def running_platform(
 ) -> Iterator[RunningPlatform]:
     """Starts a platform on free ports; on exit, stops it and checks that nothing of it is left. `counts` are further
     arguments that say how many services there are; without any, there are as many as by default."""
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(state_dir)]
-    command += ["--http-port", "0", "--grpc-port", "0", *counts, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = _start_up(["--state-dir", str(state_dir), "--http-port", "0", "--grpc-port", "0", *counts, *arguments])
     try:
         platform = RunningPlatform(process, _wait_ready(process, start_seconds), state_dir)
         yield platform
@@ -120,7 +119,15 @@ def running_platform(
         _end(process)
 
 
-def _wait_ready(process: "subprocess.Popen[str]", start_seconds: float) -> dict[str, Any]:
+def _start_up(arguments: Sequence[str]) -> "subprocess.Popen[str] | ForkedUp":
+    command = ["up", "--json", *arguments]
+    if sys.platform == "linux" and forks().is_like_here():
+        return forks().start(command)
+    program = [sys.executable, "-m", "headrace.cli", *command]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _wait_ready(process: "subprocess.Popen[str] | ForkedUp", start_seconds: float) -> dict[str, Any]:
     # Kills a process that starts too slowly, so that reading its output ends.
     limit = threading.Timer(start_seconds, process.kill)
     limit.start()
@@ -138,7 +145,7 @@ def _wait_ready(process: "subprocess.Popen[str]", start_seconds: float) -> dict[
     raise AssertionError(f"the platform did not start: {event.get('message', '')}\n{process.communicate()[1]}")
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
+def _end(process: "subprocess.Popen[str] | ForkedUp") -> None:
     if process.poll() is None:
         process.kill()
     process.wait()
