@@ -102,7 +102,7 @@ class SchedulingCore:
         if ticket.deadline <= now:
             yield Expire(ticket)
         else:
-            desk.queue.enqueue(ticket)
+            desk.enqueue(ticket)
             yield from self._await_deadline(ticket)
             yield from desk.serve(now)
 

@@ -6,10 +6,11 @@ from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reaso
 from headrace.scheduler.core.demand.demand import Demand
 from headrace.scheduler.core.demand.measured_load import measure_load
 from headrace.scheduler.core.fleet.fleet import Fleet
-from headrace.scheduler.core.fleet.placement import choose
+from headrace.scheduler.core.fleet.placement import Choice, choose
 from headrace.scheduler.core.fleet.predictions import Predictions
 from headrace.scheduler.core.fleet.prefill import choose_prefill
 from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
+from headrace.scheduler.core.foresight.output_lengths import OutputLengths
 from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.accounts import Accounts
@@ -18,6 +19,7 @@ from headrace.scheduler.core.queueing.queue import ModelQueue
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.window import BatchWindow
+from headrace.scheduler.core.queueing.work import Work
 
 URGENT_SECONDS = 60.0
 """Seconds after a realtime request for which room is kept free for the next."""
@@ -34,6 +36,7 @@ class ModelDesk:
         self.fleet = Fleet()
         self.demand = Demand(policy.scaling)
         self.predictions = Predictions()
+        self.lengths = OutputLengths()
         self._policy = policy
         self._window = BatchWindow(policy.max_window_seconds, policy.max_batch_size)
         self._forecast = Forecast()
@@ -74,7 +77,12 @@ class ModelDesk:
             self.queue.remove(last)
             yield Reject(last, Reason.DISPLACED, self._forecast.appointment(self._nominal_rate(), now))
         self._window.observe_arrival(now)
-        self.queue.enqueue(ticket)
+        self.enqueue(ticket)
+
+    def enqueue(self, ticket: Ticket) -> None:
+        """Inserts a ticket into the queue, with the work that is predicted of it."""
+        output = self.lengths.expected(ticket.tenant, ticket.max_token_count)
+        self.queue.enqueue(ticket, Work(self._missing(ticket), output.mean))
 
     def cancel(self, key: str) -> None:
         """Takes a ticket out, if it still waits."""
@@ -109,8 +117,10 @@ class ModelDesk:
     def settle(self, request_id: str, output_token_count: int, now: float) -> None:
         """Charges the tenant for the tokens that a request really used."""
         self._forecast.note_completion(now, len(self.queue))
-        if (tenant := self.accounts.settle(request_id, output_token_count)) is not None:
-            self.queue.reorder(tenant)
+        if (charge := self.accounts.settle(request_id, output_token_count)) is not None:
+            ticket = charge.ticket
+            self.lengths.note(ticket.tenant, ticket.max_token_count, output_token_count)
+            self.queue.reorder(ticket.tenant)
 
     def serve(self, now: float) -> Iterator[Decision]:
         """Places every ticket that can be placed."""
@@ -123,7 +133,7 @@ class ModelDesk:
         placed: dict[Worker, list[Member]] = {}
         blocked: set[str] = set()
         while (ticket := self.queue.next(blocked, now)) is not None:
-            choice = choose(ticket, self.fleet, self._policy.max_batch_token_count, self._spares(ticket, now), now)
+            choice = self._choice(ticket, now)
             if choice is not None:
                 prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
                 placed.setdefault(choice.worker, []).append(Member(ticket, prefill, choice.candidates))
@@ -146,7 +156,7 @@ class ModelDesk:
         self.fleet.keep_adapters(self.queue.adapters)
         if self.demand.is_due(now):
             load = measure_load(self.fleet, len(self.queue), self.queue.token_count, now)
-            self.demand.look(load, self.accounts.mean_output, now)
+            self.demand.look(load, self.lengths.mean, now)
         if self.fleet.look_around(now) or self._last_heard is None:
             self._last_heard = now
         if now - self._last_heard <= self._policy.no_worker_seconds:
@@ -157,6 +167,12 @@ class ModelDesk:
             if not ticket.resumes and waited > self._policy.no_worker_seconds:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
+
+    def _choice(self, ticket: Ticket, now: float) -> Choice | None:
+        """Chooses a worker for a ticket that waits."""
+        output_tokens = self.queue.backlog.work_of(ticket.key).output_tokens
+        spares, token_limit = self._spares(ticket, now), self._policy.max_batch_token_count
+        return choose(ticket, output_tokens, self.fleet, token_limit, spares, now)
 
     def _missing(self, ticket: Ticket) -> int:
         """Counts the tokens of a prompt that no worker holds."""
@@ -201,5 +217,5 @@ class ModelDesk:
         step_seconds = report.step_seconds or NOMINAL_STEP_SECONDS
         prefill_rate = report.prefill_rate or NOMINAL_PREFILL_RATE
         prompt_tokens = self.queue.token_count / max(1, len(self.queue))
-        seconds = prompt_tokens / prefill_rate + self.accounts.mean_output * step_seconds
+        seconds = prompt_tokens / prefill_rate + self.lengths.mean * step_seconds
         return max(1, self.fleet.capacity) / seconds

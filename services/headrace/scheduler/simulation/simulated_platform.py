@@ -97,15 +97,19 @@ class SimulatedPlatform:
         ticket: Ticket,
         prompt: Callable[[], tuple[int, ...]] = tuple,
         asked_at: float | None = None,
+        output_token_count: int | None = None,
     ) -> None:
         """Plans the arrival of a ticket at the scheduler.
 
         `prompt` makes the token ids of the prompt when they are needed. Without any, its length is enough: it is taken
         to share nothing with others. `asked_at`: time at which the client asked, if it was earlier.
+        `output_token_count`: tokens after which the output ends, which the scheduler does not know. None: as many as
+        the ticket allows.
         """
         self._expected_count += 1
         asked = time if asked_at is None else asked_at
-        self.clock.at(time, lambda: self._submit(ticket, prompt(), asked))
+        count = ticket.max_token_count if output_token_count is None else output_token_count
+        self.clock.at(time, lambda: self._submit(ticket, prompt(), asked, count))
 
     def run(self, until: float) -> None:
         """Lets time pass until `until`, in virtual seconds."""
@@ -116,14 +120,14 @@ class SimulatedPlatform:
         while self._expected_count:
             self.clock.advance()
 
-    def _submit(self, ticket: Ticket, prompt_token_ids: tuple[int, ...], asked_at: float) -> None:
+    def _submit(self, ticket: Ticket, prompt_token_ids: tuple[int, ...], asked_at: float, output_count: int) -> None:
         if held := self._held_by_worker(prompt_token_ids):
             ticket = replace(ticket, held=held)
         outcome = self.outcomes[ticket.key] = Outcome(ticket, asked_at)
         request = EngineRequest(
             ticket.key,
             prompt_token_ids or (1,) * ticket.prompt_token_count,
-            SamplingParams(max_tokens=ticket.max_token_count, temperature=0, seed=0, ignore_eos=True),
+            SamplingParams(max_tokens=output_count, temperature=0, seed=0, ignore_eos=True),
             cache_salt="" if prompt_token_ids else ticket.key,
             urgency=_ENGINE_URGENCIES[ticket.urgency],
         )

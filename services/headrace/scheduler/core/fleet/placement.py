@@ -32,16 +32,19 @@ class Choice:
     """Candidates, the chosen one first."""
 
 
-def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> Choice | None:
+def choose(
+    ticket: Ticket, output_tokens: float, fleet: Fleet, token_limit: int, spares: bool, now: float
+) -> Choice | None:
     """Picks the cheapest worker that meets the time when the first token is due; of equal ones, or if none meets it,
     the one that gives the first token soonest; of those about as soon, the least loaded. None where no worker has room.
 
-    `token_limit`: maximum number of prompt tokens that may wait on one worker. `spares`: see `Worker.has_room`.
+    `output_tokens`: predicted length of the output. `token_limit`: maximum number of prompt tokens that may wait on one
+    worker. `spares`: see `Worker.has_room`.
     """
     scored: list[tuple[Worker, Candidate]] = []
     for worker in _candidates(ticket, fleet):
         remark = _objection(worker, ticket, fleet, token_limit, spares, now)
-        scored.append((worker, _score(worker, ticket, remark, now)))
+        scored.append((worker, _score(worker, ticket, output_tokens, remark, now)))
     allowed = [pair for pair in scored if not pair[1].remark]
     # A worker that lost this request before is still better than none.
     allowed = [pair for pair in allowed if pair[0].worker_id not in ticket.excluded] or allowed
@@ -80,12 +83,12 @@ def _objection(worker: Worker, ticket: Ticket, fleet: Fleet, token_limit: int, s
     return "" if worker.has_room(ticket, token_limit, spares) else "full"
 
 
-def _score(worker: Worker, ticket: Ticket, remark: str, now: float) -> Candidate:
+def _score(worker: Worker, ticket: Ticket, output_tokens: float, remark: str, now: float) -> Candidate:
     report = worker.report
     held = ticket.held.get(worker.worker_id, 0)
     missing = max(1, ticket.prompt_token_count - held * report.block_size)
     prefill_seconds = missing / worker.prefill_rate
-    busy_seconds = prefill_seconds + ticket.max_token_count * worker.step_seconds
+    busy_seconds = prefill_seconds + output_tokens * worker.step_seconds
     return Candidate(
         worker_id=worker.worker_id,
         load=worker.load,

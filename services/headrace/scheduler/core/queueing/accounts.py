@@ -4,21 +4,21 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.work import Work
 
 MAX_TENANTS = 10_000
 MAX_UNSETTLED = 200_000
-EXPECTED_OUTPUT_TOKENS = 128.0
-"""Output tokens assumed of a request before anything is known."""
-OUTPUT_WEIGHT = 0.1
-"""Weight of the newest request in the average length of outputs."""
 
 
-@dataclass(slots=True)
-class _Charge:
-    tenant: str
-    weight: float
+@dataclass(frozen=True, slots=True)
+class TenantCharge:
+    """TenantCharge for a request that has a place."""
+
+    ticket: Ticket
     tokens: float
-    prompt_token_count: int
+    """Tokens charged, over the tenant's weight."""
+    work: Work
+    """Work predicted of the request."""
 
 
 @dataclass(slots=True)
@@ -29,8 +29,7 @@ class Accounts:
     _served: "OrderedDict[str, float]" = field(default_factory=OrderedDict)
     _now: float = 0.0
     """Counter, before it was served, of the tenant that was served last."""
-    _unsettled: "OrderedDict[str, _Charge]" = field(default_factory=OrderedDict)
-    mean_output: float = EXPECTED_OUTPUT_TOKENS
+    _unsettled: "OrderedDict[str, TenantCharge]" = field(default_factory=OrderedDict)
 
     def standing(self, tenant: str) -> float:
         """Tokens that the tenant was served, over its weight. The least goes first."""
@@ -43,17 +42,17 @@ class Accounts:
         while len(self._served) > MAX_TENANTS:
             self._served.popitem(last=False)
 
-    def charge(self, ticket: Ticket) -> None:
-        """Charges a tenant for a ticket's prompt and expected output. A resumed ticket was charged at its first
+    def charge(self, ticket: Ticket, work: Work) -> None:
+        """Charges a tenant for a ticket's prompt and the output predicted. A resumed ticket was charged at its first
         place."""
         if ticket.resumes:
             return
-        expected = ticket.prompt_token_count + min(float(ticket.max_token_count), self.mean_output)
+        expected = ticket.prompt_token_count + work.output_tokens
         standing = self.standing(ticket.tenant)
         self._now = max(self._now, standing)
         tokens = expected / ticket.weight
         self._served[ticket.tenant] = standing + tokens
-        self._unsettled[ticket.request_id] = _Charge(ticket.tenant, ticket.weight, tokens, ticket.prompt_token_count)
+        self._unsettled[ticket.request_id] = TenantCharge(ticket, tokens, work)
         while len(self._unsettled) > MAX_UNSETTLED:
             self._unsettled.popitem(last=False)
 
@@ -61,17 +60,17 @@ class Accounts:
         """Refunds the charge for a ticket that was not served."""
         charge = self._unsettled.pop(ticket.request_id, None)
         if charge is not None:
-            self._correct(charge.tenant, -charge.tokens)
+            self._correct(charge.ticket.tenant, -charge.tokens)
 
-    def settle(self, request_id: str, output_token_count: int) -> str | None:
-        """Corrects a charge from the expected to the real output. Returns the tenant, if the request is known."""
+    def settle(self, request_id: str, output_token_count: int) -> TenantCharge | None:
+        """Corrects a charge from the predicted to the real output, and returns it, if the request is known."""
         charge = self._unsettled.pop(request_id, None)
         if charge is None:
             return None
-        self.mean_output += OUTPUT_WEIGHT * (output_token_count - self.mean_output)
-        used = (charge.prompt_token_count + output_token_count) / charge.weight
-        self._correct(charge.tenant, used - charge.tokens)
-        return charge.tenant
+        ticket = charge.ticket
+        used = (ticket.prompt_token_count + output_token_count) / ticket.weight
+        self._correct(ticket.tenant, used - charge.tokens)
+        return charge
 
     def _correct(self, tenant: str, tokens: float) -> None:
         if tenant in self._served:

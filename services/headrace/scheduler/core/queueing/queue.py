@@ -4,9 +4,11 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from headrace.scheduler.core.queueing.accounts import Accounts
+from headrace.scheduler.core.queueing.backlog import Backlog
 from headrace.scheduler.core.queueing.fair_line import FairLine
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
+from headrace.scheduler.core.queueing.work import Work
 
 STARVING_TURNS = 4
 """Every so many tickets that leave, one is the oldest if it has waited too long."""
@@ -27,6 +29,8 @@ class ModelQueue:
         self._tickets: dict[str, Ticket] = {}
         self._tenant_counts: dict[str, int] = {}
         self._turn = 0
+        self.backlog = Backlog()
+        """Work of the tickets, as it is predicted."""
         self.token_count = 0
         """Prompt tokens that wait."""
 
@@ -49,8 +53,8 @@ class ModelQueue:
         """Whether a ticket waits that is not to wait for others to form a batch with."""
         return any(line for lane in self._lanes.values() for rank, line in lane.items() if rank <= Urgency.REALTIME)
 
-    def enqueue(self, ticket: Ticket) -> None:
-        """Inserts a ticket."""
+    def enqueue(self, ticket: Ticket, work: Work) -> None:
+        """Inserts a ticket of which so much work is predicted."""
         if not self._tenant_counts.get(ticket.tenant):
             self._accounts.enter(ticket.tenant)
         self._tenant_counts[ticket.tenant] = self._tenant_counts.get(ticket.tenant, 0) + 1
@@ -60,11 +64,13 @@ class ModelQueue:
             line = lane[ticket.rank] = FairLine(self._accounts)
         line.line_up(ticket)
         self._tickets[ticket.key] = ticket
+        self.backlog.add(ticket, work)
         self.token_count += ticket.prompt_token_count
 
     def remove(self, ticket: Ticket) -> None:
         """Removes a ticket."""
         del self._tickets[ticket.key]
+        self.backlog.remove(ticket)
         self.token_count -= ticket.prompt_token_count
         self._tenant_counts[ticket.tenant] -= 1
         if not self._tenant_counts[ticket.tenant]:
@@ -80,8 +86,9 @@ class ModelQueue:
     def serve(self, ticket: Ticket) -> None:
         """Removes a ticket whose turn it is, and charges its tenant."""
         self._turn += 1
+        work = self.backlog.work_of(ticket.key)
         self.remove(ticket)
-        self._accounts.charge(ticket)
+        self._accounts.charge(ticket, work)
 
     def reorder(self, tenant: str) -> None:
         """Moves the tickets of a tenant whose account fell to their new places."""

@@ -25,12 +25,12 @@ def report(name: str, wait_seconds: float = 0.0, waiting_token_count: int = 0) -
     )
 
 
-def chosen(*reports: WorkerReport) -> Choice:
+def chosen(*reports: WorkerReport, output_tokens: float = 4.0) -> Choice:
     fleet = Fleet()
     for each in reports:
         fleet.take_report(each, answers=True, now=0.0)
-    ticket = Ticket("r", 1, "m", "t", arrival=0.0, deadline=60.0, prompt_token_count=10, max_token_count=4)
-    choice = choose(ticket, fleet, 10_000, spares=False, now=0.0)
+    ticket = Ticket("r", 1, "m", "t", arrival=0.0, deadline=60.0, prompt_token_count=10, max_token_count=4000)
+    choice = choose(ticket, output_tokens, fleet, 10_000, spares=False, now=0.0)
     assert choice is not None
     return choice
 
@@ -69,3 +69,11 @@ def test_prices_that_differ_by_little_are_equal() -> None:
     idle = replace(report("idle"), hourly_price=1.05)
     assert chosen(cheaper, idle).worker.worker_id == "idle"
     assert chosen(cheaper, replace(idle, hourly_price=2.0)).worker.worker_id == "cheaper"
+
+
+def test_a_price_is_that_of_the_output_predicted_and_not_of_the_most_asked_for() -> None:
+    """A worker of twice the price by the hour is cheaper if it reads prompts ten times as fast, unless much comes."""
+    reader = replace(report("reader"), hourly_price=2.0, prefill_rate=10_000.0)
+    writer = replace(report("writer"), hourly_price=1.0, prefill_rate=100.0)
+    assert chosen(reader, writer, output_tokens=1.0).worker.worker_id == "reader"
+    assert chosen(reader, writer, output_tokens=2000.0).worker.worker_id == "writer"
