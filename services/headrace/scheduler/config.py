@@ -7,8 +7,11 @@ from pydantic import Field
 from headrace.lifecycle import ServiceSettings
 from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
 from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
+from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
 from headrace.scheduler.core.policy import Policy
+from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.settings.addresses import Addresses
+from headrace.settings.class_names import ClassNames
 
 
 class SchedulerSettings(ServiceSettings):
@@ -34,6 +37,11 @@ class SchedulerSettings(ServiceSettings):
     """Time for which requests wait for a worker while their model has none."""
     starvation_seconds: float = Field(default=30.0, gt=0)
     """Time after which the oldest request gets every fourth turn, whatever its class."""
+    refused_past_deadline_classes: ClassNames = ("realtime", "interactive", "default")
+    """Classes whose requests are refused at once if, by prediction, no worker can end them before their deadline."""
+    refused_late_classes: ClassNames = ()
+    """Classes whose requests are refused at once if, by prediction, no worker can give their first token in the time
+    that they, or their class, want it."""
     least_transfer_token_count: int = Field(default=512, ge=1)
     """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from a prefill worker."""
     assumed_transfer_rate: float = Field(default=1e9, gt=0)
@@ -64,6 +72,10 @@ class SchedulerSettings(ServiceSettings):
             no_worker_seconds=self.no_worker_seconds,
             starvation_seconds=self.starvation_seconds,
             transfer=TransferTerms(self.least_transfer_token_count, self.assumed_transfer_rate),
+            refusal=RefusalTerms(
+                past_deadline=frozenset(Urgency[name.upper()] for name in self.refused_past_deadline_classes),
+                late=frozenset(Urgency[name.upper()] for name in self.refused_late_classes),
+            ),
             scaling=ScalingTerms(
                 target_use=self.scaling_target_use,
                 low_use=self.scaling_low_use,

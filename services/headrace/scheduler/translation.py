@@ -152,6 +152,9 @@ def to_error(rejection: Reject) -> HeadraceError:
         case Reason.DISPLACED:
             message = f"more urgent requests took the place in the queue of {model}; try again in {seconds} s"
             return Overloaded(message, stage="queue", retry_after=seconds, details=details)
+        case Reason.LATE:
+            message = f"{model} has too much to do to answer in time; try again in {seconds} s"
+            return Overloaded(message, stage="queue", retry_after=seconds, details=details)
         case Reason.NO_WORKER:
             message = f"no worker serves {model} at the moment"
             return Unavailable(message, stage="schedule", retry_after=seconds, details=details)

@@ -15,6 +15,8 @@ class Reason(enum.Enum):
     """Too many requests, or too many tokens, wait for the model."""
     DISPLACED = "displaced"
     """The queue was full, and a more urgent request came."""
+    LATE = "late"
+    """No worker could meet the request's deadline, or the time of its first token."""
     NO_WORKER = "no_worker"
     """No worker has served the model for longer than requests wait."""
     NO_ADAPTER = "no_adapter"

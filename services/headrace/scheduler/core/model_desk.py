@@ -9,12 +9,14 @@ from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import Choice, choose
 from headrace.scheduler.core.fleet.predictions import Predictions
 from headrace.scheduler.core.fleet.prefill import choose_prefill
-from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
+from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
+from headrace.scheduler.core.foresight.fleet_pace import measure_pace
+from headrace.scheduler.core.foresight.lateness import Expectation, excess_seconds, is_in_time
 from headrace.scheduler.core.foresight.output_lengths import OutputLengths
+from headrace.scheduler.core.foresight.queue_drain import QueueDrain
 from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.accounts import Accounts
-from headrace.scheduler.core.queueing.forecast import Forecast
 from headrace.scheduler.core.queueing.queue import ModelQueue
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
@@ -25,6 +27,8 @@ URGENT_SECONDS = 60.0
 """Seconds after a realtime request for which room is kept free for the next."""
 RETRY_SECONDS = 1.0
 """Seconds after which to try again when nothing can be predicted."""
+ASSUMED_PROMPT_TOKENS = 512.0
+"""Tokens of a prompt assumed while none has waited."""
 
 
 class ModelDesk:
@@ -39,7 +43,9 @@ class ModelDesk:
         self.lengths = OutputLengths()
         self._policy = policy
         self._window = BatchWindow(policy.max_window_seconds, policy.max_batch_size)
-        self._forecast = Forecast()
+        self._drain = QueueDrain()
+        self._usual = Work(ASSUMED_PROMPT_TOKENS, self.lengths.mean)
+        """Mean work of the requests that waited last."""
         self._last_report: WorkerReport | None = None
         self._last_heard: float | None = None
         """Time at which any worker last served the model."""
@@ -60,7 +66,7 @@ class ModelDesk:
         """Predicts the seconds that a request which arrives now waits for a place."""
         if not len(self.queue):
             return 0.0
-        return self._forecast.wait_seconds(len(self.queue), self._nominal_rate(), now)
+        return self._drain.wait_seconds(self.queue.backlog.whole(), now)
 
     def submit(self, ticket: Ticket, now: float) -> Iterator[Decision]:
         """Queues a ticket, or rejects it or a less urgent one where there is no room."""
@@ -69,20 +75,25 @@ class ModelDesk:
             self._last_urgent = now
         if self._last_heard is None:
             self._last_heard = now
+        if not len(self.queue):
+            self._drain.forget_promises()
+        if (excess := self._excess(ticket, None, now)) > 0:
+            yield Reject(ticket, Reason.LATE, self._drain.appointment(self._work_of(ticket), excess, now))
+            return
         if not ticket.resumes and self._is_full(ticket):
             last = self.queue.least_urgent()
-            if ticket.rank >= last.rank:
-                yield Reject(ticket, Reason.QUEUE_FULL, self._forecast.appointment(self._nominal_rate(), now))
+            refused, reason = (last, Reason.DISPLACED) if ticket.rank < last.rank else (ticket, Reason.QUEUE_FULL)
+            if refused is last:
+                self.queue.remove(last)
+            yield Reject(refused, reason, self._drain.appointment(self._work_of(refused), 0.0, now))
+            if refused is ticket:
                 return
-            self.queue.remove(last)
-            yield Reject(last, Reason.DISPLACED, self._forecast.appointment(self._nominal_rate(), now))
         self._window.observe_arrival(now)
         self.enqueue(ticket)
 
     def enqueue(self, ticket: Ticket) -> None:
         """Inserts a ticket into the queue, with the work that is predicted of it."""
-        output = self.lengths.expected(ticket.tenant, ticket.max_token_count)
-        self.queue.enqueue(ticket, Work(self._missing(ticket), output.mean))
+        self.queue.enqueue(ticket, self._work_of(ticket))
 
     def cancel(self, key: str) -> None:
         """Takes a ticket out, if it still waits."""
@@ -94,6 +105,8 @@ class ModelDesk:
         self._last_report, self._last_heard = report, now
         self.fence = max(self.fence, report.fence)
         self.fleet.take_report(report, answers, now)
+        if self._drain.pace is None:
+            self._drain.pace = measure_pace(self.fleet, self._usual, now)
 
     def dismiss(self) -> Iterator[Decision]:
         """Rejects all waiting tickets, because another scheduler leads the model."""
@@ -116,10 +129,11 @@ class ModelDesk:
 
     def settle(self, request_id: str, output_token_count: int, now: float) -> None:
         """Charges the tenant for the tokens that a request really used."""
-        self._forecast.note_completion(now, len(self.queue))
         if (charge := self.accounts.settle(request_id, output_token_count)) is not None:
             ticket = charge.ticket
             self.lengths.note(ticket.tenant, ticket.max_token_count, output_token_count)
+            done = Work(charge.work.prompt_tokens, output_token_count)
+            self._drain.note_end(done, len(self.queue), now)
             self.queue.reorder(ticket.tenant)
 
     def serve(self, now: float) -> Iterator[Decision]:
@@ -134,7 +148,9 @@ class ModelDesk:
         blocked: set[str] = set()
         while (ticket := self.queue.next(blocked, now)) is not None:
             choice = self._choice(ticket, now)
-            if choice is not None:
+            if choice is not None and (excess := self._excess(ticket, choice, now)) > 0:
+                yield Reject(ticket, Reason.LATE, self._drain.appointment(self.queue.remove(ticket), excess, now))
+            elif choice is not None:
                 prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
                 placed.setdefault(choice.worker, []).append(Member(ticket, prefill, choice.candidates))
                 if not prefill.worker_id:
@@ -154,6 +170,9 @@ class ModelDesk:
         """Rejects tickets that waited long enough without a worker. Time before they arrived does not count."""
         self.fleet.choose_reserved()
         self.fleet.keep_adapters(self.queue.adapters)
+        if count := len(self.queue):
+            self._usual = self.queue.backlog.whole().times(1 / count)
+        self._drain.pace = measure_pace(self.fleet, self._usual, now)
         if self.demand.is_due(now):
             load = measure_load(self.fleet, len(self.queue), self.queue.token_count, now)
             self.demand.look(load, self.lengths.mean, now)
@@ -170,9 +189,32 @@ class ModelDesk:
 
     def _choice(self, ticket: Ticket, now: float) -> Choice | None:
         """Chooses a worker for a ticket that waits."""
-        output_tokens = self.queue.backlog.work_of(ticket.key).output_tokens
+        output_tokens = self.queue.backlog.work_of(ticket).output_tokens
         spares, token_limit = self._spares(ticket, now), self._policy.max_batch_token_count
         return choose(ticket, output_tokens, self.fleet, token_limit, spares, now)
+
+    def _work_of(self, ticket: Ticket) -> Work:
+        """Predicts the work of a ticket."""
+        output = self.lengths.expected(ticket.tenant, ticket.max_token_count)
+        return Work(self._missing(ticket), output.mean)
+
+    def _excess(self, ticket: Ticket, choice: Choice | None, now: float) -> float:
+        """Predicts the seconds by which a ticket would be late, if its class is refused for that: on the worker that
+        was chosen, or after what waits before it, as long as none is."""
+        pace, terms = self._drain.pace, self._policy.refusal
+        if pace is None or not terms.concern(ticket):
+            return 0.0
+        is_full, prompt_tokens = len(self.queue) > 0, self._missing(ticket)
+        idle = pace.least_first_token_seconds(prompt_tokens)
+        if choice is not None:
+            first = choice.candidates[0].first_token_seconds
+        else:
+            first = idle + self._drain.wait_seconds(self.queue.backlog.before(ticket, self._work_of(ticket)), now)
+        if is_in_time(ticket, first, pace.least_rest_seconds(ticket.max_token_count, is_full), terms, now):
+            return 0.0  # For all that it asks for, so that its real length need not be predicted.
+        output = self.lengths.expected(ticket.tenant, ticket.max_token_count)
+        rest = pace.least_rest_seconds(output.low, is_full)
+        return excess_seconds(ticket, Expectation(first, rest, idle), terms, now)
 
     def _missing(self, ticket: Ticket) -> int:
         """Counts the tokens of a prompt that no worker holds."""
@@ -208,14 +250,3 @@ class ModelDesk:
 
     def _lacks_adapter(self, ticket: Ticket) -> bool:
         return bool(ticket.adapter and len(self.fleet)) and not self.fleet.has_adapter(ticket.adapter)
-
-    def _nominal_rate(self) -> float:
-        """Estimates the requests that end per second from the reports of the workers."""
-        report = self._last_report
-        if report is None:
-            return 1 / RETRY_SECONDS
-        step_seconds = report.step_seconds or NOMINAL_STEP_SECONDS
-        prefill_rate = report.prefill_rate or NOMINAL_PREFILL_RATE
-        prompt_tokens = self.queue.token_count / max(1, len(self.queue))
-        seconds = prompt_tokens / prefill_rate + self.lengths.mean * step_seconds
-        return max(1, self.fleet.capacity) / seconds

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
 from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
+from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +27,7 @@ class Policy:
     """Time after which the oldest request gets every fourth turn, whatever its class."""
     transfer: TransferTerms = field(default_factory=TransferTerms)
     """Terms on which prompts are computed on another worker than their requests."""
+    refusal: RefusalTerms = field(default_factory=RefusalTerms)
+    """Terms on which requests are refused before they are late."""
     scaling: ScalingTerms = field(default_factory=ScalingTerms)
     """Terms on which workers are wanted."""

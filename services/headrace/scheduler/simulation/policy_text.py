@@ -4,11 +4,13 @@ from dataclasses import fields
 
 from headrace.errors import InvalidRequest
 from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
+from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
 from headrace.scheduler.core.policy import Policy
 
 DEFAULT = "default"
 SETTINGS = (
-    *(field.name for field in fields(Policy) if field.name not in ("transfer", "scaling")),
+    *(field.name for field in fields(Policy) if field.name not in ("transfer", "refusal", "scaling")),
+    *(f"refused_{field.name}_classes" for field in fields(RefusalTerms)),
     *(f"scaling_{field.name}" for field in fields(ScalingTerms)),
 )
 """Settings that may differ. Those of transfers do nothing here: no simulated worker computes prompts for others."""

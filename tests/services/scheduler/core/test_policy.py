@@ -3,6 +3,7 @@
 import itertools
 import random
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from headrace.engine.engines.sim import SimConfig
 from headrace.load_generator.percentile import percentile
 from headrace.scheduler.core.decisions import Reason
+from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
@@ -154,3 +156,112 @@ def test_what_cannot_begin_before_its_deadline_is_dropped_before_prefill() -> No
     platform.run(20)
     assert platform.outcomes[second.key].ending is Ending.QUEUE_TIMEOUT
     assert platform.outcomes[second.key].placed_at is None
+
+
+def crowd(seed: int) -> tuple[list[float], list[float]]:
+    """Lets 500 requests of many lengths come at once into a small queue, after two minutes of usual traffic. Each one
+    refused comes back after its Retry-After. Returns what those were, and when places in the queue became free."""
+    platform, chance = SimulatedPlatform(Policy(max_waiting_count=64)), random.Random(seed)
+    for name, factor in (("fast", 1.0), ("slow", 4.0)):
+        config = SimConfig(
+            max_model_length=131_072,
+            max_running_count=16,
+            base_seconds=factor * 0.008,
+            prefill_seconds_per_token=factor * 2.5e-5,
+            decode_seconds_per_sequence=factor * 1e-4,
+        )
+        platform.add_worker(name, config)
+    told: list[float] = []
+    outputs: dict[str, int] = {}
+
+    def ask(time: float, prompt: int, output: int) -> None:
+        one = ticket(time, prompt=prompt, output=2048)
+        outputs[one.request_id] = output
+        platform.submit(time, one, output_token_count=output)
+
+    def come_back(outcome: Outcome) -> None:
+        if outcome.ticket.arrival == 125.0:
+            told.append(outcome.retry_after)
+        ask(platform.now + outcome.retry_after, outcome.ticket.prompt_token_count, outputs[outcome.ticket.request_id])
+
+    platform.on_reject = come_back
+    times = [chance.uniform(0, 120) for _ in range(360)] + [125.0] * 500
+    for time in times:
+        ask(time, 1 + int(chance.lognormvariate(6.5, 0.9)), 1 + int(chance.expovariate(1 / 200)))
+    platform.run_to_end()
+    return told, [time - 125.0 for time in platform.placements if time > 125.0 + 1e-9]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_retries_of_requests_of_any_length_find_room_when_they_were_told(seed: int) -> None:
+    """Though nobody tells how long outputs will be: they ask for ten times as much as they need."""
+    told, freed = crowd(seed)
+    assert len(told) > 300
+    errors = [abs(one - real) / real for one, real in zip(told, freed, strict=False) if real > 0.5]
+    assert statistics.median(errors) <= 0.25
+    assert (percentile(errors, 90) or 0.0) <= 0.5
+
+
+def overload(terms: RefusalTerms, retries: int, deadline_seconds: float = 30.0) -> list[Outcome]:
+    """Last outcomes of requests that come twice as fast as a worker serves them, for a minute. Clients that are refused
+    come back when they were told."""
+    platform, chance = SimulatedPlatform(Policy(refusal=terms)), random.Random(3)
+    platform.add_worker("w0", replace(GPU, max_running_count=16))
+    outputs: dict[str, int] = {}
+    attempts: dict[str, int] = {}
+
+    def come_back(outcome: Outcome) -> None:
+        old = outcome.ticket
+        attempts[old.request_id] = attempts.get(old.request_id, 0) + 1
+        if attempts[old.request_id] <= retries:
+            time = platform.now + outcome.retry_after
+            again = replace(old, attempt=old.attempt + 1, arrival=time, deadline=time + deadline_seconds)
+            platform.submit(time, again, output_token_count=outputs[old.request_id])
+
+    platform.on_reject = come_back
+    for number in range(1200):
+        time = 60.0 * number / 1200
+        one = ticket(time, urgency=Urgency.INTERACTIVE, prompt=300, output=1024, seconds=deadline_seconds)
+        outputs[one.request_id] = 1 + int(chance.expovariate(1 / 60))
+        platform.submit(time, one, output_token_count=outputs[one.request_id])
+    platform.run_to_end()
+    return list({outcome.ticket.request_id: outcome for outcome in platform.outcomes.values()}.values())
+
+
+def in_time_share(outcomes: list[Outcome]) -> float:
+    """Share of requests that finished, with a first token within the two seconds of their class."""
+    return sum(one.finished_at is not None and one.ttft <= 2.0 for one in outcomes) / len(outcomes)
+
+
+@pytest.mark.slow
+def test_early_refusals_keep_what_is_served_in_time() -> None:
+    never = overload(RefusalTerms(past_deadline=frozenset()), retries=0)
+    late = overload(RefusalTerms(late=frozenset({Urgency.INTERACTIVE})), retries=0)
+    assert in_time_share(late) > in_time_share(never) + 0.3
+    refused = [outcome for outcome in late if outcome.ending is Ending.REFUSED]
+    assert {outcome.rejection for outcome in refused} == {Reason.LATE}
+    assert len(refused) + sum(outcome.finished_at is not None for outcome in late) > 0.98 * len(late)
+    back = overload(RefusalTerms(late=frozenset({Urgency.INTERACTIVE})), retries=10)
+    assert in_time_share(back) > 0.9, "retries are in time when they come as they were told"
+
+
+@pytest.mark.slow
+def test_what_would_not_end_before_its_deadline_is_refused_before_it_waits_for_it() -> None:
+    both = (RefusalTerms(past_deadline=frozenset()), RefusalTerms())
+    never, early = (overload(terms, retries=0, deadline_seconds=8.0) for terms in both)
+    before, after = ([one.finished_at is not None for one in found] for found in (never, early))
+    assert sum(one.ending is Ending.REFUSED for one in early) > 20
+    assert sum(after) > sum(before), "their places went to others that ended in time"
+    assert all(one.retry_after >= 0.5 for one in early if one.ending is Ending.REFUSED)
+
+
+def test_batch_requests_wait_until_their_deadline() -> None:
+    platform = SimulatedPlatform()
+    platform.add_worker("w0", SimConfig(base_seconds=0.05, max_running_count=1))
+    tickets = [ticket(0.1 * number, urgency=Urgency.BATCH, output=200, seconds=25.0) for number in range(4)]
+    for one in tickets:
+        platform.submit(one.arrival, one)
+    platform.run_to_end()
+    endings = [platform.outcomes[one.key].ending for one in tickets]
+    assert endings == [Ending.FINISHED, Ending.FINISHED, Ending.TIMEOUT, Ending.TIMEOUT]

@@ -12,7 +12,7 @@ MAX_UNSETTLED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class TenantCharge:
-    """TenantCharge for a request that has a place."""
+    """Charge for a request that has a place."""
 
     ticket: Ticket
     tokens: float

@@ -33,18 +33,19 @@ class Backlog:
 
     def __init__(self) -> None:
         self._ranks: dict[Urgency, _Rank] = {}
-        self._works: dict[str, Work] = {}
+        self._works: dict[Ticket, Work] = {}
 
-    def work_of(self, key: str) -> Work:
+    def work_of(self, ticket: Ticket) -> Work:
         """Returns the work of a ticket that waits."""
-        return self._works[key]
+        return self._works[ticket]
 
     def add(self, ticket: Ticket, work: Work) -> None:
         """Adds a ticket."""
-        self._works[ticket.key] = work
-        rank = self._ranks.get(ticket.rank)
+        self._works[ticket] = work
+        urgency = ticket.rank
+        rank = self._ranks.get(urgency)
         if rank is None:
-            rank = self._ranks[ticket.rank] = _Rank()
+            rank = self._ranks[urgency] = _Rank()
         part = rank.parts.get(ticket.tenant)
         if part is None:
             part = rank.parts[ticket.tenant] = _Part(weight=ticket.weight)
@@ -55,9 +56,10 @@ class Backlog:
         rank.prompt_tokens += work.prompt_tokens
         rank.output_tokens += work.output_tokens
 
-    def remove(self, ticket: Ticket) -> None:
-        """Removes a ticket."""
-        work, rank = self._works.pop(ticket.key), self._ranks[ticket.rank]
+    def remove(self, ticket: Ticket) -> Work:
+        """Removes a ticket, and returns its work."""
+        work, urgency = self._works.pop(ticket), ticket.rank
+        rank = self._ranks[urgency]
         part = rank.parts[ticket.tenant]
         part.count -= 1
         part.tokens -= work.prompt_tokens + work.output_tokens
@@ -68,7 +70,8 @@ class Backlog:
             del rank.parts[ticket.tenant]
             rank.weights -= part.weight
         if not rank.count:
-            del self._ranks[ticket.rank]  # With what rounding has left of its sums.
+            del self._ranks[urgency]  # With what rounding has left of its sums.
+        return work
 
     def whole(self) -> Work:
         """Returns all work that waits."""

@@ -67,10 +67,10 @@ class ModelQueue:
         self.backlog.add(ticket, work)
         self.token_count += ticket.prompt_token_count
 
-    def remove(self, ticket: Ticket) -> None:
-        """Removes a ticket."""
+    def remove(self, ticket: Ticket) -> Work:
+        """Removes a ticket, and returns the work that was predicted of it."""
         del self._tickets[ticket.key]
-        self.backlog.remove(ticket)
+        work = self.backlog.remove(ticket)
         self.token_count -= ticket.prompt_token_count
         self._tenant_counts[ticket.tenant] -= 1
         if not self._tenant_counts[ticket.tenant]:
@@ -82,13 +82,12 @@ class ModelQueue:
             del lane[ticket.rank]
             if not lane:
                 del self._lanes[ticket.adapter]
+        return work
 
     def serve(self, ticket: Ticket) -> None:
         """Removes a ticket whose turn it is, and charges its tenant."""
         self._turn += 1
-        work = self.backlog.work_of(ticket.key)
-        self.remove(ticket)
-        self._accounts.charge(ticket, work)
+        self._accounts.charge(ticket, self.remove(ticket))
 
     def reorder(self, tenant: str) -> None:
         """Moves the tickets of a tenant whose account fell to their new places."""

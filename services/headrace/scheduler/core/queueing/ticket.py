@@ -50,7 +50,12 @@ class Ticket:
         return Urgency.RESUMED if self.resumes else self.urgency
 
     @property
+    def wanted_seconds(self) -> float | None:
+        """Time from arrival in which the first token is wanted, by the request or by its class. None: any."""
+        return self.first_token_seconds or FIRST_TOKEN_SECONDS.get(self.urgency)
+
+    @property
     def due(self) -> float:
         """Time at which its first token is wanted."""
-        wanted = self.first_token_seconds or FIRST_TOKEN_SECONDS.get(self.urgency)
+        wanted = self.wanted_seconds
         return self.deadline if wanted is None else min(self.deadline, self.arrival + wanted)
