@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 from headrace.launch.roster import SERVICE_ROLES
@@ -67,6 +68,7 @@ class Forks:
 
     def __init__(self) -> None:
         adopt_orphans()
+        self._asking = threading.Lock()
         self._folder, self._environment = os.getcwd(), dict(os.environ)
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(ANSWER_SECONDS)
@@ -82,15 +84,27 @@ class Forks:
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         (out, stdout), (err, stderr) = os.pipe(), os.pipe()
         request = ForkRequest(os.getpid(), COMMAND, arguments, changed, [2])
-        socket.send_fds(self._socket, [request.encoded()], [stdout, stderr])
+        with self._asking:
+            socket.send_fds(self._socket, [request.encoded()], [stdout, stderr])
+            answer = self._socket.recv(PID.size)
         os.close(stdout)
         os.close(stderr)
-        return ForkedUp(PID.unpack(self._socket.recv(PID.size))[0], out, err)
+        return ForkedUp(PID.unpack(answer)[0], out, err)
 
 
 @functools.cache
-def forks() -> Forks:
+def _made() -> Forks:
     return Forks()
+
+
+def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
+    """Starts a command. None: a fork would not be what a program is here. The process that forks dies with the thread
+    that has started it, which must be the main one."""
+    if sys.platform != "linux" or not (
+        _made.cache_info().currsize or threading.current_thread() is threading.main_thread()
+    ):
+        return None
+    return _made().start(arguments) if _made().is_like_here() else None
 
 
 def main() -> None:
