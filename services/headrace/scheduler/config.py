@@ -35,7 +35,7 @@ class SchedulerSettings(ServiceSettings):
     starvation_seconds: float = Field(default=30.0, gt=0)
     """Time after which the oldest request gets every fourth turn, whatever its class."""
     least_transfer_token_count: int = Field(default=512, ge=1)
-    """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from a prefill worker."""
+    """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from another worker."""
     assumed_transfer_rate: float = Field(default=1e9, gt=0)
     """Bytes per second at which KV blocks are assumed to travel until a worker has measured it."""
     scaling_target_use: float = Field(default=0.85, gt=0, le=1)

@@ -69,7 +69,7 @@ def to_assignment(member: worker_pb2.BatchMember, default_sampling: SamplingPara
         embeds=generation.embeds,
         traceparent=generation.traceparent,
         remaining_seconds=member.remaining_duration.ToTimedelta().total_seconds(),
-        prefill_source=PrefillSource(source.worker_id, source.address) if source.address else None,
+        prefill_source=PrefillSource(source.worker_id, source.address, source.held_only) if source.address else None,
     )
 
 
