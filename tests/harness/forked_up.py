@@ -100,9 +100,9 @@ def _made() -> Forks:
 def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
     """Starts a command. None: a fork would not be what a program is here. The process that forks dies with the thread
     that has started it, which must be the main one."""
-    if sys.platform != "linux" or not (
-        _made.cache_info().currsize or threading.current_thread() is threading.main_thread()
-    ):
+    if sys.platform != "linux":
+        return None
+    if not _made.cache_info().currsize and threading.current_thread() is not threading.main_thread():
         return None
     return _made().start(arguments) if _made().is_like_here() else None
 

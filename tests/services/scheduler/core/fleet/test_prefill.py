@@ -141,7 +141,12 @@ def holding(**facts: Any) -> tuple[WorkerReport, WorkerReport]:
 def test_blocks_come_from_the_holder_of_the_longest_prefix_where_it_is_full() -> None:
     dispatch, line = place(*holding(), held={"full": 100, "idle": 10})
     prefill = dispatch.members[0].prefill
-    assert (dispatch.worker_id, prefill.worker_id, prefill.address, prefill.held_only) == ("idle", "full", "full:1", True)
+    assert (dispatch.worker_id, prefill.worker_id, prefill.address, prefill.held_only) == (
+        "idle",
+        "full",
+        "full:1",
+        True,
+    )
     assert "; full gives KV blocks: 0.094 s for 1440 tokens that full holds, 1.440 s here" in line
     assert to_member(dispatch.members[0], Order(b"", 0, ""), 0.0).prefill_source.held_only
 
