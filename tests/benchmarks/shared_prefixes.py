@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.shared_prefixes [--rounds 5] [--shape 300m] [--write PATH]
 
-Two platforms of two workers each, of which each runs one request at a time. A stream whose prompt begins with some 1,000
-tokens runs on one worker; a request with the same beginning then goes to the other one. On one platform it fetches the
-KV blocks from the worker that holds them, on the other it computes them. Rounds of the two are interleaved. Told are the
-times to the first token, the tokens that were not computed, and what a prompt costs that no worker holds. Texts must be
-equal.
+Two platforms of two workers each, of which each runs one request at a time. A stream whose prompt begins with some
+1,000 tokens runs on one worker; a request with the same beginning then goes to the other one. On one platform it fetches
+the KV blocks from the worker that holds them, on the other it computes them. Rounds of the two are interleaved. Told are
+the times to the first token, the tokens that were not computed, and what a prompt costs that no worker holds. Texts must
+be equal.
 """
 
 import contextlib
