@@ -3,10 +3,10 @@
     python -m tests.benchmarks.shared_prefixes [--rounds 5] [--shape 300m] [--write PATH]
 
 Two platforms of two workers each, of which each runs one request at a time. A stream whose prompt begins with some
-1,000 tokens runs on one worker; a request with the same beginning then goes to the other one. On one platform it fetches
-the KV blocks from the worker that holds them, on the other it computes them. Rounds of the two are interleaved. Told are
-the times to the first token, the tokens that were not computed, and what a prompt costs that no worker holds. Texts must
-be equal.
+1,000 tokens runs on one worker; a request with the same beginning then goes to the other one. On one platform it
+fetches the KV blocks from the worker that holds them, on the other it computes them. Rounds of the two are
+interleaved. Told are the times to the first token, the tokens that were not computed, and what a prompt costs that no
+worker holds. Texts must be equal.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from headrace.demo_model import CHECKPOINT
 
 KINDS = {"computed": 1 << 30, "fetched": 256}
 """Fewest tokens for which KV blocks travel."""
-SENTENCE_COUNT, TOKEN_COUNT, STREAM_TOKENS = 100, 4, 400
+SENTENCE_COUNT, TOKEN_COUNT, STREAM_TOKENS = 100, 4, 900
 TIMEOUT = 300.0
 
 
@@ -49,7 +49,7 @@ class Stream:
 
     def __init__(self, url: str, text: str, token_count: int) -> None:
         self.text, self.first_seconds, self.cached = "", 0.0, 0
-        self.begun = threading.Event()
+        self.begun, self._ending = threading.Event(), threading.Event()
         self._url, self._body = url, asked(text, token_count)
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
@@ -59,11 +59,23 @@ class Stream:
         self._thread.join(TIMEOUT)
         return self
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not come to its end."""
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Leaves it."""
+        self._ending.set()
+        self.wait()
+
     def _read(self) -> None:
         started = time.perf_counter()
         with httpx2.stream("POST", f"{self._url}/v1/completions", json=self._body, timeout=TIMEOUT) as response:
             response.raise_for_status()
             for line in response.iter_lines():
+                if self._ending.is_set():
+                    return
                 if not line.startswith("data: {"):
                     continue
                 event = json.loads(line.removeprefix("data: "))
@@ -82,7 +94,8 @@ def measure_round(platform: RunningPlatform, number: int) -> tuple[Stream, Strea
     assert holding.begun.wait(TIMEOUT)
     shared = Stream(url, f"{prompt(number)} Then", TOKEN_COUNT).wait()
     other = Stream(url, f"{prompt(number + 500_000)} Then", TOKEN_COUNT).wait()
-    holding.wait()
+    assert holding.is_running, "both were measured beside it"
+    holding.end()
     return shared, other
 
 

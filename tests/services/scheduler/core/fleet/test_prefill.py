@@ -141,8 +141,8 @@ def holding(**facts: Any) -> tuple[WorkerReport, WorkerReport]:
 def test_blocks_come_from_the_holder_of_the_longest_prefix_where_it_is_full() -> None:
     dispatch, line = place(*holding(), held={"full": 100, "idle": 10})
     prefill = dispatch.members[0].prefill
-    assert (dispatch.worker_id, prefill.worker_id, prefill.address, prefill.held_only) == (
-        "idle",
+    assert dispatch.worker_id == "idle"
+    assert (prefill.worker_id, prefill.address, prefill.held_only) == (
         "full",
         "full:1",
         True,
