@@ -48,7 +48,7 @@ def test_blocks_come_from_the_worker_that_holds_them(tmp_path: Path, demo_platfo
         try:
             assert begun.wait(TIMEOUT)
             text, cached, name = answer(platform, later[0])
-            assert (text, cached > 256) == (expected[0], True)
+            assert (text, cached["worker"] > 256) == (expected[0], True)
             told: subprocess.CompletedProcess[str] = headrace_here(
                 "explain", name, "--json", "--state-dir", str(platform.state_dir)
             )
@@ -60,10 +60,12 @@ def test_blocks_come_from_the_worker_that_holds_them(tmp_path: Path, demo_platfo
             holding.join(TIMEOUT)
 
 
-def answer(platform: RunningPlatform, prompt: str) -> tuple[str, int, str]:
-    """Returns the text of an answer, its cached tokens, and the id of its request."""
-    response = httpx2.post(f"{platform.http}/v1/completions", json=body(prompt, 16), timeout=TIMEOUT)
+def answer(platform: RunningPlatform, prompt: str) -> tuple[str, dict[str, int], str]:
+    """Returns the text of an answer, its cached tokens by where they were, and the id of its request."""
+    asked = body(prompt, 16) | {"timings": True}
+    response = httpx2.post(f"{platform.http}/v1/completions", json=asked, timeout=TIMEOUT)
     assert response.status_code == 200, response.text
     found = response.json()
-    details = found["usage"].get("prompt_tokens_details") or {}
-    return found["choices"][0]["text"], details.get("cached_tokens", 0), found["id"].removeprefix("cmpl-")
+    places: dict[str, int] = found["timings"]["cached_tokens_from"]
+    assert sum(places.values()) == found["timings"]["cached_tokens"]
+    return found["choices"][0]["text"], places, found["id"].removeprefix("cmpl-")

@@ -535,6 +535,7 @@ class TokenDelta(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
+    FETCHED_TOKENS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request."""
     attempt: _builtins.int
@@ -571,6 +572,10 @@ class TokenDelta(_message.Message):
     def embedding(self) -> _generation_pb2.Embedding:
         """The embedding of the prompt, where that was asked for; only in the last delta, which is then the only one."""
 
+    @_builtins.property
+    def fetched_tokens(self) -> Global___FetchedTokens:
+        """Where cached tokens of the prompt were that were not in the memory of the worker; only in the first delta."""
+
     def __init__(
         self,
         *,
@@ -586,14 +591,41 @@ class TokenDelta(_message.Message):
         timings: _generation_pb2.WorkerTimings | None = ...,
         embedding: _generation_pb2.Embedding | None = ...,
         cost: _builtins.float = ...,
+        fetched_tokens: Global___FetchedTokens | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "timings", b"timings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "fetched_tokens", b"fetched_tokens", "timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "cost", b"cost", "embedding", b"embedding", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "cost", b"cost", "embedding", b"embedding", "error", b"error", "fetched_tokens", b"fetched_tokens", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TokenDelta: _TypeAlias = TokenDelta  # noqa: Y015
+
+@_typing.final
+class FetchedTokens(_message.Message):
+    """Tokens of a prompt whose KV blocks were brought into the memory of the worker before the request began."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISK_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    WORKER_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    disk_token_count: _builtins.int
+    """Tokens whose blocks were on its disk."""
+    worker_token_count: _builtins.int
+    """Tokens whose blocks another worker had, or computed."""
+    def __init__(
+        self,
+        *,
+        disk_token_count: _builtins.int = ...,
+        worker_token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_token_count", b"disk_token_count", "worker_token_count", b"worker_token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchedTokens: _TypeAlias = FetchedTokens  # noqa: Y015
 
 @_typing.final
 class WorkerStatus(_message.Message):

@@ -11,6 +11,7 @@ from headrace.rpc.channel import OpenChannel
 from headrace.service_clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.fetching.block_search import BlockSearch
+from headrace.worker.transfer.fetching.fetched_tokens import Tier
 from headrace.worker.transfer.fetching.prefill_source import PrefillSource
 from headrace.worker.transfer.fetching.transfer_rate import TransferRate
 from headrace.worker.transfer.prefill_order import PrefillOrder
@@ -23,6 +24,8 @@ RESUME_COUNT = 2
 
 class PeerSource:
     """Worker that sends the blocks that it has of a prompt, or computes it and sends them meanwhile (decision 0032)."""
+
+    tier: Tier = "worker"
 
     def __init__(self, peer: PrefillSource, open_channel: OpenChannel, rate: TransferRate) -> None:
         """`rate` learns the rate of the fastest packet."""
