@@ -3,6 +3,7 @@
 python -m tests.harness.forked_up DESCRIPTOR
 """
 
+import atexit
 import functools
 import importlib
 import os
@@ -75,6 +76,7 @@ class Forks:
         command = [sys.executable, "-m", __name__, str(other.fileno()), "." * 200]
         self._process = subprocess.Popen(command, pass_fds=[other.fileno()])
         other.close()
+        atexit.register(self._close)
 
     def is_like_here(self) -> bool:
         """Whether a fork has the folder and the variables of this process."""
@@ -90,6 +92,10 @@ class Forks:
         os.close(stdout)
         os.close(stderr)
         return ForkedUp(PID.unpack(answer)[0], out, err)
+
+    def _close(self) -> None:
+        self._socket.close()
+        self._process.wait(ANSWER_SECONDS)
 
 
 @functools.cache
