@@ -3,6 +3,7 @@
 python -m tests.harness.forked_up DESCRIPTOR
 """
 
+import atexit
 import functools
 import importlib
 import os
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 from headrace.launch.roster import SERVICE_ROLES
@@ -67,12 +69,14 @@ class Forks:
 
     def __init__(self) -> None:
         adopt_orphans()
+        self._asking = threading.Lock()
         self._folder, self._environment = os.getcwd(), dict(os.environ)
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(ANSWER_SECONDS)
         command = [sys.executable, "-m", __name__, str(other.fileno()), "." * 200]
         self._process = subprocess.Popen(command, pass_fds=[other.fileno()])
         other.close()
+        atexit.register(self._close)
 
     def is_like_here(self) -> bool:
         """Whether a fork has the folder and the variables of this process."""
@@ -82,15 +86,31 @@ class Forks:
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         (out, stdout), (err, stderr) = os.pipe(), os.pipe()
         request = ForkRequest(os.getpid(), COMMAND, arguments, changed, [2])
-        socket.send_fds(self._socket, [request.encoded()], [stdout, stderr])
+        with self._asking:
+            socket.send_fds(self._socket, [request.encoded()], [stdout, stderr])
+            answer = self._socket.recv(PID.size)
         os.close(stdout)
         os.close(stderr)
-        return ForkedUp(PID.unpack(self._socket.recv(PID.size))[0], out, err)
+        return ForkedUp(PID.unpack(answer)[0], out, err)
+
+    def _close(self) -> None:
+        self._socket.close()
+        self._process.wait(ANSWER_SECONDS)
 
 
 @functools.cache
-def forks() -> Forks:
+def _made() -> Forks:
     return Forks()
+
+
+def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
+    """Starts a command. None: a fork would not be what a program is here. The process that forks dies with the thread
+    that has started it, which must be the main one."""
+    if sys.platform != "linux":
+        return None
+    if not _made.cache_info().currsize and threading.current_thread() is not threading.main_thread():
+        return None
+    return _made().start(arguments) if _made().is_like_here() else None
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import psutil
 from tests.harness.ended import wait_ended
-from tests.harness.forked_up import ForkedUp, forks
+from tests.harness.forked_up import ForkedUp, start_forked
 
 from headrace.supervisor.state import read_platform
 
@@ -121,8 +121,8 @@ def running_platform(
 
 def _start_up(arguments: Sequence[str]) -> "subprocess.Popen[str] | ForkedUp":
     command = ["up", "--json", *arguments]
-    if sys.platform == "linux" and forks().is_like_here():
-        return forks().start(command)
+    if (forked := start_forked(command)) is not None:
+        return forked
     program = [sys.executable, "-m", "headrace.cli", *command]
     return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -309,8 +309,8 @@ class BatchMember(_message.Message):
 
     @_builtins.property
     def prefill_source(self) -> Global___PrefillSource:
-        """A worker that computes the prompt, so that only its KV blocks have to be fetched. Unset: it is computed where the
-        request runs, as it is after any failure.
+        """A worker that has KV blocks of the prompt, or computes it, so that they only have to be fetched. Unset: it is
+        computed where the request runs, as it is after any failure.
         """
 
     def __init__(
@@ -337,19 +337,23 @@ class PrefillSource(_message.Message):
 
     WORKER_ID_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
+    HELD_ONLY_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     address: _builtins.str
     """The address at which it serves gRPC."""
+    held_only: _builtins.bool
+    """Whether it only gives the blocks that it has, and computes none."""
     def __init__(
         self,
         *,
         worker_id: _builtins.str = ...,
         address: _builtins.str = ...,
+        held_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "held_only", b"held_only", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -531,6 +535,7 @@ class TokenDelta(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
+    FETCHED_TOKENS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request."""
     attempt: _builtins.int
@@ -567,6 +572,10 @@ class TokenDelta(_message.Message):
     def embedding(self) -> _generation_pb2.Embedding:
         """The embedding of the prompt, where that was asked for; only in the last delta, which is then the only one."""
 
+    @_builtins.property
+    def fetched_tokens(self) -> Global___FetchedTokens:
+        """Where cached tokens of the prompt were that were not in the memory of the worker; only in the first delta."""
+
     def __init__(
         self,
         *,
@@ -582,14 +591,41 @@ class TokenDelta(_message.Message):
         timings: _generation_pb2.WorkerTimings | None = ...,
         embedding: _generation_pb2.Embedding | None = ...,
         cost: _builtins.float = ...,
+        fetched_tokens: Global___FetchedTokens | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "timings", b"timings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "fetched_tokens", b"fetched_tokens", "timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "cost", b"cost", "embedding", b"embedding", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "cost", b"cost", "embedding", b"embedding", "error", b"error", "fetched_tokens", b"fetched_tokens", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TokenDelta: _TypeAlias = TokenDelta  # noqa: Y015
+
+@_typing.final
+class FetchedTokens(_message.Message):
+    """Tokens of a prompt whose KV blocks were brought into the memory of the worker before the request began."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISK_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    WORKER_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    disk_token_count: _builtins.int
+    """Tokens whose blocks were on its disk."""
+    worker_token_count: _builtins.int
+    """Tokens whose blocks another worker had, or computed."""
+    def __init__(
+        self,
+        *,
+        disk_token_count: _builtins.int = ...,
+        worker_token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_token_count", b"disk_token_count", "worker_token_count", b"worker_token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchedTokens: _TypeAlias = FetchedTokens  # noqa: Y015
 
 @_typing.final
 class WorkerStatus(_message.Message):
@@ -905,6 +941,7 @@ class PrefillRequest(_message.Message):
     BLOCK_LAYOUT_FIELD_NUMBER: _builtins.int
     SKIP_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
     REMAINING_DURATION_FIELD_NUMBER: _builtins.int
+    HELD_ONLY_FIELD_NUMBER: _builtins.int
     cache_salt: _builtins.str
     """The salt of the prefix cache."""
     adapter: _builtins.str
@@ -915,6 +952,8 @@ class PrefillRequest(_message.Message):
     """The layout that the caller can use: another one is refused."""
     skip_block_count: _builtins.int
     """Leading blocks that the caller has already. They are not sent."""
+    held_only: _builtins.bool
+    """Whether only blocks that are there are wanted: none is computed."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tokens that the blocks are of: prompt and earlier output. Blocks that the last token is not needed for are sent."""
@@ -933,10 +972,11 @@ class PrefillRequest(_message.Message):
         block_layout: _builtins.str = ...,
         skip_block_count: _builtins.int = ...,
         remaining_duration: _duration_pb2.Duration | None = ...,
+        held_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "block_layout", b"block_layout", "cache_salt", b"cache_salt", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "skip_block_count", b"skip_block_count", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "block_layout", b"block_layout", "cache_salt", b"cache_salt", "held_only", b"held_only", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "skip_block_count", b"skip_block_count", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,8 +1,9 @@
 """The scheduler's settings."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from headrace.lifecycle import ServiceSettings
 from headrace.scheduler.core.demand.scaling_terms import ScalingTerms
@@ -11,7 +12,17 @@ from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.settings.addresses import Addresses
-from headrace.settings.class_names import ClassNames
+
+ClassName = Literal["realtime", "interactive", "default", "batch"]
+
+
+def _split(value: object) -> object:
+    """Splits `interactive,realtime`, or the same with spaces, into a tuple."""
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+ClassNames = Annotated[tuple[ClassName, ...], BeforeValidator(_split)]
+"""Names of classes of requests, separated by commas or spaces. There may be none."""
 
 
 class SchedulerSettings(ServiceSettings):
@@ -43,7 +54,7 @@ class SchedulerSettings(ServiceSettings):
     """Classes whose requests are refused at once if, by prediction, no worker can give their first token in the time
     that they, or their class, want it."""
     least_transfer_token_count: int = Field(default=512, ge=1)
-    """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from a prefill worker."""
+    """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from another worker."""
     assumed_transfer_rate: float = Field(default=1e9, gt=0)
     """Bytes per second at which KV blocks are assumed to travel until a worker has measured it."""
     scaling_target_use: float = Field(default=0.85, gt=0, le=1)

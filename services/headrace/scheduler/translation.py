@@ -21,7 +21,7 @@ from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
 from headrace.service_clients.reported_step_times import step_times_of
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
-from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus
+from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, PrefillSource, WorkerStatus
 
 URGENCIES: Mapping[int, Urgency] = {
     PriorityClass.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
@@ -87,8 +87,9 @@ def to_member(member: Member, order: Order, now: float) -> BatchMember:
     message = BatchMember(priority_class=PriorityClass.ValueType(order.priority_class))
     message.generation.MergeFromString(order.generation)
     message.remaining_duration.FromNanoseconds(max(0, int((member.ticket.deadline - now) * 1e9)))
-    if source := member.prefill.worker_id:
-        message.prefill_source.worker_id, message.prefill_source.address = source, member.prefill.address
+    if (prefill := member.prefill).worker_id:
+        source = PrefillSource(worker_id=prefill.worker_id, address=prefill.address, held_only=prefill.held_only)
+        message.prefill_source.CopyFrom(source)
     return message
 
 

@@ -20,6 +20,8 @@ WIDTH = 40
 STAGE_WIDTH, NUMBER_WIDTH = 12, 8
 WIDE = 110
 """Columns of a terminal that has room for the meaning of each stage."""
+FETCHED = {"disk": "from a disk", "worker": "from another worker"}
+"""Words about places that cached tokens were fetched from."""
 FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""
 MANY_ASKS = 12
@@ -150,7 +152,11 @@ def summary(record: dict[str, Any]) -> str:
         parts.append(f"first token after {record['ttft_ms']:.1f} ms")
     if record["tokens_per_second"] and record["output_tokens"] >= FEW_TOKENS:
         parts.append(f"{record['tokens_per_second']:.1f} tokens/s")
-    parts.append(f"{record['prompt_tokens']} + {record['output_tokens']} tokens, {record['cached_tokens']} cached")
+    counts = f"{record['prompt_tokens']} + {record['output_tokens']} tokens, {record['cached_tokens']} cached"
+    # A gateway of the release before does not say where they were.
+    fetched = record.get("cached_tokens_from", {})
+    places = [f"{fetched[tier]} {words}" for tier, words in FETCHED.items() if fetched.get(tier)]
+    parts.append(f"{counts} ({', '.join(places)})" if places else counts)
     if stages:
         parts.append(f"mostly {max(stages, key=stages.get)}")
     return " · ".join(parts)

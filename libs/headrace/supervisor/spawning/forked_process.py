@@ -19,7 +19,7 @@ class ForkedProcess:
 
     async def wait(self) -> int:
         """Waits until it has ended. Returns its exit code, negative for a signal."""
-        # Whoever stops waiting leaves the others waiting.
+        # A caller that stops waiting leaves the others waiting.
         return await asyncio.shield(self._ended)
 
     def terminate(self) -> None:

@@ -19,7 +19,7 @@ from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.placement.sequence_placement import Placement, Places, queue_timeout
 from headrace.gateway.delivery.suspicion import Suspicion
-from headrace.gateway.delivery.translation import note_timings, without_known
+from headrace.gateway.delivery.translation import note_fetched, note_timings, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inboxes.inbox import Inbox
 from headrace.gateway.job.sequence_request import SequenceRequest
@@ -156,6 +156,8 @@ class TokenStream:
         if delta.HasField("timings"):
             seconds = note_timings(self._request.envelope.record, delta.timings)
             self._first_token_seconds = seconds if self._attempt == 1 else None
+        if delta.HasField("fetched_tokens") and not known:
+            note_fetched(self._request.envelope.record, delta.fetched_tokens)
         if count := len(delta.token_ids):
             self._suspicion.clear()
             self._attempt_began = self._attempt_began or time.monotonic()

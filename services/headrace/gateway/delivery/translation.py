@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import WorkerTimings
-from headrace.v1.worker_pb2 import TokenDelta
+from headrace.v1.worker_pb2 import FetchedTokens, TokenDelta
 
 
 def without_known(delta: TokenDelta, known: int) -> TokenDelta:
@@ -27,6 +27,12 @@ def note_timings(record: RequestRecord, timings: WorkerTimings) -> float:
     return queue_seconds + prefill_seconds
 
 
+def note_fetched(record: RequestRecord, fetched: FetchedTokens) -> None:
+    """Notes where a worker found tokens of the prompt that it did not have in memory."""
+    record.disk_token_count += fetched.disk_token_count
+    record.worker_token_count += fetched.worker_token_count
+
+
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:
     """Joins all deltas of a sequence into one, for the cache to keep. The time and the price of it are not the
     next one's."""
@@ -36,4 +42,5 @@ def to_response(deltas: Sequence[TokenDelta]) -> bytes:
     whole.first_index = 0
     whole.ClearField("timings")
     whole.ClearField("cost")
+    whole.ClearField("fetched_tokens")
     return whole.SerializeToString()

@@ -62,7 +62,11 @@ class RequestRecord:
     prompt_token_count: int = 0
     output_token_count: int = 0
     cached_token_count: int = 0
-    """Prompt tokens found in the prefix cache."""
+    """Prompt tokens whose KV was not computed."""
+    disk_token_count: int = 0
+    """Cached tokens that were on the worker's disk."""
+    worker_token_count: int = 0
+    """Cached tokens that came from another worker."""
     response_cache: str = ""
     """Answer of the response cache, `hit` or `miss`. Empty: it was not asked."""
     finish_reasons: list[str] = field(default_factory=list)

@@ -68,7 +68,9 @@ def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candida
 
 
 def _prompt_told(prefill: Prefill) -> str:
-    """Tells who computes a prompt, where the model has workers for that."""
+    """Tells who computes a prompt, where the model has workers for that, or gives blocks of it."""
     if not prefill.remark:
         return ""
+    if prefill.held_only:
+        return f"; {prefill.worker_id} gives KV blocks: {prefill.remark}"
     return f"; {prefill.worker_id or 'it'} computes the prompt: {prefill.remark}"

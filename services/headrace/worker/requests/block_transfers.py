@@ -10,6 +10,7 @@ from headrace.rpc.channel import OpenChannel
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.transfer.block_exports import BlockExports
 from headrace.worker.transfer.fetching.block_fetcher import BlockFetcher
+from headrace.worker.transfer.fetching.fetched_tokens import FetchedTokens
 from headrace.worker.transfer.fetching.kept_source import KeptSource
 from headrace.worker.transfer.fetching.prefill_source import PrefillSource
 from headrace.worker.transfer.kept.block_keeper import BlockKeeper
@@ -83,15 +84,27 @@ class BlockTransfers:
         if self.exports is not None:
             self.exports.computes = False
 
-    def begin(self, engine_id: str, request: EngineRequest, seconds: float, source: PrefillSource | None) -> None:
+    def begin(
+        self,
+        engine_id: str,
+        request: EngineRequest,
+        seconds: float,
+        source: PrefillSource | None,
+        note: Callable[[FetchedTokens], None],
+    ) -> None:
         """Hands a request to the engine, once the blocks of its prompt are here that the `source` or the disk has.
-        `seconds`: time that the request has left."""
+        `seconds`: time that the request has left. `note` takes what was fetched for it."""
         fetcher = self._fetcher
         order = None if fetcher is None else self._order(request, seconds, source)
         if fetcher is None or order is None:
             self._submit(request)
         else:
-            fetcher.start(engine_id, source, order, lambda: self._submit(request))
+
+            def begin(fetched: FetchedTokens) -> None:
+                note(fetched)
+                self._submit(request)
+
+            fetcher.start(engine_id, source, order, begin)
 
     def cancel(self, engine_id: str) -> None:
         """Keeps a request that waits for blocks from beginning."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.engine.contract.request import Delta
 from headrace.errors import HeadraceError
+from headrace.worker.transfer.fetching.fetched_tokens import FetchedTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class SessionDelta:
     """Set with the first delta and the last."""
     cost: float = 0.0
     """Price of the time of the accelerator that went into it. 0: not known."""
+    fetched: FetchedTokens | None = None
+    """Tokens that were fetched for it. Set with the first delta, if any were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class Runtime:
         if replaced is not None:
             self._stop(replaced)
         self._outbox(assignment.gateway_id)
-        self.transfers.begin(session.engine_id, request, assignment.remaining_seconds, assignment.prefill_source)
+        seconds, source = assignment.remaining_seconds, assignment.prefill_source
+        self.transfers.begin(session.engine_id, request, seconds, source, session.note_fetched)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return None
 
@@ -321,12 +322,13 @@ class Runtime:
         is_first = session.first_token_time is None
         if is_first:
             session.first_token_time = now
-        if delta.finish_reason is None:
-            timings = session.timings(now) if is_first else None
-            return SessionDelta(session.request_id, session.attempt, delta, timings=timings)
-        self.sessions.close(session.engine_id)
-        session.record_spans(now)
-        return SessionDelta(session.request_id, session.attempt, delta, timings=session.timings(now))
+        told = SessionDelta(session.request_id, session.attempt, delta, fetched=session.fetched if is_first else None)
+        if is_first or delta.finish_reason is not None:
+            told.timings = session.timings(now)
+        if delta.finish_reason is not None:
+            self.sessions.close(session.engine_id)
+            session.record_spans(now)
+        return told
 
 
 def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from headrace.domain.ids import AttemptId, attempt_id, trace_attributes
 from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.frame import Timings
+from headrace.worker.transfer.fetching.fetched_tokens import FetchedTokens
 
 
 @dataclass(slots=True)
@@ -28,10 +29,16 @@ class Session:
     started_time: float | None = None
     """Time at which the first step that included the request began. Unix seconds."""
     first_token_time: float | None = None
+    fetched: FetchedTokens | None = None
+    """Tokens of its prompt that were fetched before it began, if it waited for some."""
 
     @property
     def engine_id(self) -> AttemptId:
         return attempt_id(self.request_id, self.attempt)
+
+    def note_fetched(self, fetched: FetchedTokens) -> None:
+        """Notes what was fetched before it began."""
+        self.fetched = fetched
 
     def timings(self, end_time: float) -> Timings:
         """Measures the stages of a session that ends at `end_time`, in Unix seconds."""

@@ -69,7 +69,7 @@ def to_assignment(member: worker_pb2.BatchMember, default_sampling: SamplingPara
         embeds=generation.embeds,
         traceparent=generation.traceparent,
         remaining_seconds=member.remaining_duration.ToTimedelta().total_seconds(),
-        prefill_source=PrefillSource(source.worker_id, source.address) if source.address else None,
+        prefill_source=PrefillSource(source.worker_id, source.address, source.held_only) if source.address else None,
     )
 
 
@@ -136,6 +136,8 @@ def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:
         added.error.CopyFrom(to_status(addressed.error))
     if addressed.cost:
         added.cost = addressed.cost
+    if (fetched := addressed.fetched) is not None:
+        added.fetched_tokens.disk_token_count, added.fetched_tokens.worker_token_count = fetched.disk, fetched.worker
     if addressed.timings is not None:
         _set_timings(added, addressed.timings)
 

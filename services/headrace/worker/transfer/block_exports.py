@@ -77,8 +77,8 @@ class BlockExports:
                 prompt.moved.set()
 
     async def stream(self, order: PrefillOrder) -> AsyncGenerator[BlockPacket, None]:
-        """Computes the missing part of a prompt and yields its blocks in order, as soon as they are there. See also
-        `computes`.
+        """Computes the missing part of a prompt, unless only blocks that are there are wanted, and yields its blocks in
+        order, as soon as they are there. See also `computes`.
 
         Raises Unsupported for another layout, InvalidRequest for a prompt that can never run, Overloaded, Unavailable
         when requests needed the memory, and DeadlineExceeded.
@@ -91,7 +91,7 @@ class BlockExports:
         self._prompts[prompt.request_id] = prompt
         try:
             found = await self._thread.call(lambda: leases.find(hashes[order.skip_count :]), deadline.remaining)
-            if not self.computes:
+            if order.held_only or not self.computes:
                 hashes = hashes[: order.skip_count + found]
             if order.skip_count + found < len(hashes):
                 self._submit(order.engine_request(prompt.request_id, len(hashes) * self._spec.block_size))

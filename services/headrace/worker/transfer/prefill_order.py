@@ -22,6 +22,8 @@ class PrefillOrder:
     """Leading blocks that the caller has already."""
     remaining_seconds: float
     """Time for which the caller waits at most."""
+    held_only: bool = False
+    """Whether only blocks that are there are wanted: none is computed."""
 
     @classmethod
     def of(cls, request: EngineRequest, remaining_seconds: float) -> Self:

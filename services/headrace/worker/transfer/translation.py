@@ -31,6 +31,7 @@ def to_prefill_order(request: pb.PrefillRequest) -> PrefillOrder:
         layout=request.block_layout,
         skip_count=request.skip_block_count,
         remaining_seconds=request.remaining_duration.ToTimedelta().total_seconds(),
+        held_only=request.held_only,
     )
 
 
@@ -43,6 +44,7 @@ def to_prefill_request(order: PrefillOrder) -> pb.PrefillRequest:
         priority_class=PRIORITY_CLASSES[order.urgency],
         block_layout=order.layout,
         skip_block_count=order.skip_count,
+        held_only=order.held_only,
     )
     request.remaining_duration.FromNanoseconds(int(order.remaining_seconds * 1e9))
     return request

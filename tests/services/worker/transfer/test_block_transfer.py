@@ -78,6 +78,7 @@ class Worker:
         self,
         salt: str = "",
         source: str = "",
+        held_only: bool = False,
         seconds: float = SECONDS,
         prompt: tuple[int, ...] = PROMPT,
         output: Sequence[int] = (),
@@ -101,7 +102,8 @@ class Worker:
         member = pb.BatchMember(generation=generation)
         member.remaining_duration.FromMilliseconds(int(seconds * 1000))
         if source:
-            member.prefill_source.worker_id, member.prefill_source.address = "source", source
+            facts = pb.PrefillSource(worker_id="source", address=source, held_only=held_only)
+            member.prefill_source.CopyFrom(facts)
         assert self.runtime.accept_batch(to_assignments([member]), 0) == [None]
         return name
 
@@ -197,6 +199,20 @@ async def test_tokens_are_equal_and_the_prompt_is_computed_once(pair: tuple[Work
     assert (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count == 9 * BLOCK_SIZE
     # Both have the blocks now: nothing is computed nor sent for the same prompt.
     assert await target.run(salt="apart", source=source.address) == (expected, BLOCK_COUNT * BLOCK_SIZE)
+
+
+async def test_a_holder_gives_what_it_has_and_computes_nothing(pair: tuple[Worker, Worker]) -> None:
+    source, target = pair
+    shared, longer = PROMPT[: 4 * BLOCK_SIZE + 1], PROMPT
+    expected, _ = await target.run(salt="alone", prompt=longer)
+    await source.run(salt="shared", prompt=shared)
+    computed = (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count
+    asked = {"salt": "shared", "source": source.address, "held_only": True, "prompt": longer}
+    assert await target.run(**asked) == (expected, 4 * BLOCK_SIZE)
+    assert await target.run(**(asked | {"salt": "another tenant"})) == (expected, 0)
+    assert (await source.runtime.thread.call(source.engine.stats, SECONDS)).prompt_token_count == computed
+    await source.settle()
+    await target.settle()
 
 
 async def test_tokens_are_equal_when_the_transfer_is_cut_at_20_random_points(pair: tuple[Worker, Worker]) -> None:

@@ -7,7 +7,7 @@ from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.job.translation import to_sampling_params
 from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
-from headrace.v1.worker_pb2 import BatchMember
+from headrace.v1.worker_pb2 import BatchMember, PrefillSource
 
 
 def to_submission(
@@ -61,7 +61,8 @@ def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMe
     member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
     if submission.HasField("left_place"):
         left = submission.left_place
-        member.prefill_source.worker_id, member.prefill_source.address = left.worker_id, left.worker_address
+        source = PrefillSource(worker_id=left.worker_id, address=left.worker_address, held_only=True)
+        member.prefill_source.CopyFrom(source)
     member.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
     return member
 

@@ -1,4 +1,4 @@
-"""Decision whether another worker computes a prompt, or has computed it, whose request runs elsewhere."""
+"""Decision whether another worker computes a prompt whose request runs elsewhere, or gives blocks of it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,19 +10,24 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 
 CANDIDATE_COUNT = 4
 """Number of least loaded prefill workers per price that are considered for each ticket."""
+FETCH_SECONDS = 0.02
+"""Seconds that fetching blocks takes beside their transfer: a connection, and turns of both engines."""
 KNOWN_TOKEN_COUNT = 4096
 """Prompt tokens that a worker must have computed before its measured rate is believed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """Worker that computes a prompt for the one that runs the request, or the reason why none does."""
+    """Worker that computes a prompt for the one that runs the request, or has blocks of it, or the reason why none
+    does."""
 
     worker_id: str = ""
     """Empty: the prompt is computed where the request runs."""
     address: str = ""
     remark: str = ""
     """Figures that decided. Empty: the model has no prefill workers."""
+    held_only: bool = False
+    """Whether it only gives the blocks that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,13 @@ class _Cost:
 def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill:
     """Picks the prefill worker from which the blocks of a prompt come soonest, if that pays: if all requests together
     wait less than if `worker` computed the prompt between the steps of its running sequences. The request itself may
-    wait longer then, but not beyond the time when its first token is due."""
+    wait longer then, but not beyond the time when its first token is due. Without prefill workers, blocks come from the
+    worker that holds the longest prefix, if they come sooner than they are computed."""
     missing = _missing(ticket, worker)
     if (left := _from_left(ticket, worker, missing, terms)) is not None:
         return left
     if not fleet.has_prefill or worker.report.is_prefill:
-        return Prefill()
+        return _from_holder(ticket, worker, fleet, terms, now) or Prefill()
     if missing < terms.min_token_count:
         return Prefill(remark=f"only {missing} tokens are missing")
     sources = list(_sources(ticket, worker, fleet, now))
@@ -72,15 +78,37 @@ def _from_left(ticket: Ticket, worker: Worker, missing: int, terms: TransferTerm
     coming, computing = _transfer_seconds(worker, missing, terms), missing / worker.prefill_rate
     if missing < terms.min_token_count or coming >= computing:
         return None
-    return Prefill(left.worker_id, left.address, f"{coming:.3f} s from {left.worker_id}, which it left")
+    return Prefill(left.worker_id, left.address, f"{coming:.3f} s from {left.worker_id}, which it left", held_only=True)
+
+
+def _from_holder(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill | None:
+    """Returns the worker that holds the longest prefix, if its blocks come sooner than they are computed."""
+    own = ticket.held.get(worker.worker_id, 0)
+    counts = {name: count for name, count in ticket.held.items() if count > own and name not in ticket.excluded}
+    holders = [fleet.workers[name] for name in counts if name in fleet.workers]
+    usable = [holder for holder in holders if _can_give(holder, worker, fleet, now)]
+    if not usable:
+        return None
+    holder = max(usable, key=lambda each: (counts[each.worker_id], -each.load, each.worker_id))
+    token_count = (counts[holder.worker_id] - own) * worker.report.block_size
+    coming, computing = _transfer_seconds(worker, token_count, terms), token_count / worker.prefill_rate
+    if token_count < terms.min_token_count or coming + FETCH_SECONDS >= computing:
+        return None
+    remark = f"{coming:.3f} s for {token_count} tokens that {holder.worker_id} holds, {computing:.3f} s here"
+    return Prefill(holder.worker_id, holder.report.address, remark, held_only=True)
+
+
+def _can_give(source: Worker, worker: Worker, fleet: Fleet, now: float) -> bool:
+    """Whether blocks that a worker has can be used by another, and it would answer."""
+    is_same = bool(source.report.block_layout) and source.report.block_layout == worker.report.block_layout
+    return is_same and not source.suspect and fleet.hears(source, now) and not source.is_stalled(now)
 
 
 def _sources(ticket: Ticket, worker: Worker, fleet: Fleet, now: float) -> Iterator[Worker]:
     """Yields prefill workers whose blocks `worker` can use."""
     for source in fleet.least_loaded(ticket.adapter, CANDIDATE_COUNT):
         is_fit = source.report.is_prefill and source.takes_any and source.worker_id not in ticket.excluded
-        is_same = bool(source.report.block_layout) and source.report.block_layout == worker.report.block_layout
-        if is_fit and is_same and fleet.hears(source, now) and not source.is_stalled(now):
+        if is_fit and _can_give(source, worker, fleet, now):
             yield source
 
 

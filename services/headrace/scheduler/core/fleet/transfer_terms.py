@@ -8,6 +8,6 @@ class TransferTerms:
     """Settings of the decision who computes a prompt."""
 
     min_token_count: int = 512
-    """Fewest missing tokens of a prompt for which KV blocks travel from a prefill worker."""
+    """Fewest missing tokens of a prompt for which KV blocks travel from another worker."""
     assumed_rate: float = 1e9
     """Bytes per second at which KV blocks travel to a worker that has not measured it."""

@@ -11,6 +11,7 @@ from headrace.rpc.channel import OpenChannel
 from headrace.worker.stepping.engine_thread import EngineThread
 from headrace.worker.transfer.fetching.block_search import BlockSearch
 from headrace.worker.transfer.fetching.block_source import BlockSource
+from headrace.worker.transfer.fetching.fetched_tokens import FetchedTokens
 from headrace.worker.transfer.fetching.kept_source import KeptSource
 from headrace.worker.transfer.fetching.peer_source import PeerSource
 from headrace.worker.transfer.fetching.pool_source import PoolSource
@@ -23,6 +24,9 @@ DEADLINE_SHARE = 0.3
 """Share of the time that a request has left which its transfer may take."""
 MAX_SECONDS = 20.0
 """Longest time, in seconds, that a transfer may take: shorter than gateways wait for progress."""
+
+Begin = Callable[[FetchedTokens], None]
+"""Lets a request begin, and takes what was fetched for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +52,7 @@ class BlockFetcher:
         self._open_channel = open_channel
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, key: str, peer: PrefillSource | None, order: PrefillOrder, begin: Callable[[], None]) -> None:
+    def start(self, key: str, peer: PrefillSource | None, order: PrefillOrder, begin: Begin) -> None:
         """Fetches what it can and calls `begin`, unless `key` is cancelled before. `peer`: the worker that has blocks,
         if one does. `order.remaining_seconds` is the time that the request has left."""
         sources: list[BlockSource] = [PoolSource()]
@@ -68,18 +72,19 @@ class BlockFetcher:
         for key in list(self._tasks):
             self.cancel(key)
 
-    async def _fetch_and_begin(
-        self, sources: Sequence[BlockSource], order: PrefillOrder, begin: Callable[[], None]
-    ) -> None:
+    async def _fetch_and_begin(self, sources: Sequence[BlockSource], order: PrefillOrder, begin: Begin) -> None:
         deadline = Deadline.after(min(MAX_SECONDS, DEADLINE_SHARE * order.remaining_seconds))
         search = BlockSearch(order, self._block_size, self._thread, self._exchange, deadline)
+        fetched = FetchedTokens()
         try:
             for source in sources:
                 if not search.is_over:
+                    known = search.found_count
                     await _ask(source, search)
+                    fetched.add(source.tier, (search.found_count - known) * self._block_size)
             if any(isinstance(source, PeerSource) for source in sources):
                 RECOMPUTED_BLOCKS.inc(len(search.missing))
-            begin()
+            begin(fetched)
         finally:
             # If the request began, the engine has it by then, because it obeys in order.
             search.end()

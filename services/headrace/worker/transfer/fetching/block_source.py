@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from headrace.worker.transfer.fetching.block_search import BlockSearch
+from headrace.worker.transfer.fetching.fetched_tokens import Tier
 
 
 class BlockSource(Protocol):
@@ -11,6 +12,10 @@ class BlockSource(Protocol):
     @property
     def name(self) -> str:
         """Name in logs."""
+
+    @property
+    def tier(self) -> Tier:
+        """Kind of place that it is."""
 
     async def find(self, search: BlockSearch) -> None:
         """Adds to `search` the missing blocks that are here, in order, and ends at the first that is not. What was

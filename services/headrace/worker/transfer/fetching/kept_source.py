@@ -6,6 +6,7 @@ import time
 
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.fetching.block_search import BlockSearch
+from headrace.worker.transfer.fetching.fetched_tokens import Tier
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.kept.kept_metrics import READ_BLOCKS
 
@@ -23,6 +24,7 @@ class KeptSource:
     """The file of this worker."""
 
     name = "disk"
+    tier: Tier = "disk"
 
     def __init__(self, kept: KeptBlocks) -> None:
         self._kept = kept

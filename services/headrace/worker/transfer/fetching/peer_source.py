@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
 from headrace.errors import Overloaded, Unavailable
 from headrace.rpc.channel import OpenChannel
 from headrace.service_clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.fetching.block_search import BlockSearch
+from headrace.worker.transfer.fetching.fetched_tokens import Tier
 from headrace.worker.transfer.fetching.prefill_source import PrefillSource
 from headrace.worker.transfer.fetching.transfer_rate import TransferRate
 from headrace.worker.transfer.prefill_order import PrefillOrder
@@ -21,12 +23,15 @@ RESUME_COUNT = 2
 
 
 class PeerSource:
-    """Worker that computes the prompt and sends its blocks while it does (decision 0032)."""
+    """Worker that sends the blocks that it has of a prompt, or computes it and sends them meanwhile (decision 0032)."""
+
+    tier: Tier = "worker"
 
     def __init__(self, peer: PrefillSource, open_channel: OpenChannel, rate: TransferRate) -> None:
         """`rate` learns the rate of the fastest packet."""
         self.name = peer.worker_id
         self._address = peer.address
+        self._held_only = peer.held_only
         self._open_channel = open_channel
         self._rate = rate
 
@@ -40,6 +45,9 @@ class PeerSource:
                 except (Unavailable, Overloaded):
                     if not resumes_left:
                         raise
+                else:
+                    if self._held_only:
+                        return
                 if search.is_over:
                     return
                 RESUMED_TRANSFERS.inc()
@@ -48,7 +56,7 @@ class PeerSource:
         """Adds the blocks of one stream, until it ends or no more are wanted. Raises HeadraceError where it breaks."""
         fastest, asked = 0.0, time.perf_counter()
         try:
-            async with aclosing(_packets(client, search.order)) as packets:
+            async with aclosing(_packets(client, replace(search.order, held_only=self._held_only))) as packets:
                 async for packet in packets:
                     RECEIVED_BLOCKS.inc(await search.add(packet))
                     RECEIVED_BYTES.inc(packet.byte_count)

@@ -1,6 +1,7 @@
 """A prompt is computed apart where all who wait for it wait less then, and roles never keep a request waiting."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,6 +131,44 @@ def test_a_request_that_left_a_worker_fetches_its_blocks_from_there() -> None:
 )
 def test_otherwise_a_request_that_left_a_worker_is_computed(worker: dict[str, Any], facts: dict[str, Any]) -> None:
     assert source_of(report("a", **worker), **({"left": LEFT} | facts)) == ""
+
+
+def holding(**facts: Any) -> tuple[WorkerReport, WorkerReport]:
+    """Returns a full worker, and an idle one."""
+    return report("full", credit_count=0, open_count=8, running_count=8, **facts), report("idle")
+
+
+def test_blocks_come_from_the_holder_of_the_longest_prefix_where_it_is_full() -> None:
+    dispatch, line = place(*holding(), held={"full": 100, "idle": 10})
+    prefill = dispatch.members[0].prefill
+    assert dispatch.worker_id == "idle"
+    assert (prefill.worker_id, prefill.address, prefill.held_only) == (
+        "full",
+        "full:1",
+        True,
+    )
+    assert "; full gives KV blocks: 0.094 s for 1440 tokens that full holds, 1.440 s here" in line
+    assert to_member(dispatch.members[0], Order(b"", 0, ""), 0.0).prefill_source.held_only
+
+
+@pytest.mark.parametrize(
+    ("holder", "facts"),
+    [
+        ({}, {"held": {"full": 6}}),
+        ({}, {"held": {"full": 100, "idle": 97}}),
+        ({}, {"held": {"gone": 100}}),
+        ({"block_layout": "y"}, {}),
+        ({}, {"excluded": frozenset({"full"})}),
+    ],
+    ids=["a short prefix", "most of it is here", "a worker that has left", "another layout", "it failed before"],
+)
+def test_otherwise_a_held_prefix_is_computed(holder: dict[str, Any], facts: dict[str, Any]) -> None:
+    assert source_of(*holding(**holder), **({"held": {"full": 100}} | facts)) == ""
+
+
+def test_a_prefix_that_comes_slower_than_it_is_computed_stays() -> None:
+    full, idle = holding()
+    assert source_of(full, replace(idle, transfer_rate=1e7), held={"full": 100}) == ""
 
 
 def test_a_model_without_prefill_workers_is_not_told_about_them() -> None:

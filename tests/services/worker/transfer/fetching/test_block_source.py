@@ -24,6 +24,7 @@ from headrace.rpc.channel import open_channel
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.fetching.block_search import BlockSearch
 from headrace.worker.transfer.fetching.block_source import BlockSource
+from headrace.worker.transfer.fetching.fetched_tokens import Tier
 from headrace.worker.transfer.fetching.peer_source import PeerSource
 from headrace.worker.transfer.fetching.pool_source import PoolSource
 from headrace.worker.transfer.fetching.prefill_source import PrefillSource
@@ -37,6 +38,7 @@ class StoreSource:
     """Blocks kept by name, as a store that workers share would have them."""
 
     name = "store"
+    tier: Tier = "worker"
 
     def __init__(self, contents: dict[bytes, bytes]) -> None:
         self.contents = contents

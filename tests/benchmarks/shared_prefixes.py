@@ -1,0 +1,156 @@
+"""First tokens of prompts whose beginning another worker holds, with KV blocks that travel and without.
+
+    python -m tests.benchmarks.shared_prefixes [--rounds 5] [--shape 300m] [--write PATH]
+
+Two platforms of two workers each, of which each runs one request at a time. A stream whose prompt begins with some
+1,000 tokens runs on one worker; a request with the same beginning then goes to the other one. On one platform it
+fetches the KV blocks from the worker that holds them, on the other it computes them. Rounds of the two are
+interleaved. Told are the times to the first token, the tokens that were not computed, and what a prompt costs that no
+worker holds. Texts must be equal.
+"""
+
+import contextlib
+import json
+import os
+import platform as machine
+import statistics
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.benchmarks.grown_model import SHAPES, grow
+from tests.benchmarks.grown_page import write_page
+from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
+
+from headrace.demo_model import CHECKPOINT
+
+KINDS = {"computed": 1 << 30, "fetched": 256}
+"""Fewest tokens for which KV blocks travel."""
+SENTENCE_COUNT, TOKEN_COUNT, STREAM_TOKENS = 100, 4, 900
+TIMEOUT = 300.0
+
+
+def prompt(number: int) -> str:
+    """A beginning of some 1,000 tokens, which no other number has."""
+    return f"Story {number}. " + " ".join(f"The river {index * 7 + number} flows." for index in range(SENTENCE_COUNT))
+
+
+def asked(text: str, token_count: int) -> dict[str, Any]:
+    """Body of a request."""
+    usual = {"model": "grown", "temperature": 0, "ignore_eos": True, "stream": True, "cache": False}
+    return usual | {"prompt": text, "max_tokens": token_count, "stream_options": {"include_usage": True}}
+
+
+class Stream:
+    """A stream that is read in a thread."""
+
+    def __init__(self, url: str, text: str, token_count: int) -> None:
+        self.text, self.first_seconds, self.cached = "", 0.0, 0
+        self.begun, self._ending = threading.Event(), threading.Event()
+        self._url, self._body = url, asked(text, token_count)
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def wait(self) -> "Stream":
+        """Waits for its end."""
+        self._thread.join(TIMEOUT)
+        return self
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not come to its end."""
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Leaves it."""
+        self._ending.set()
+        self.wait()
+
+    def _read(self) -> None:
+        started = time.perf_counter()
+        with httpx2.stream("POST", f"{self._url}/v1/completions", json=self._body, timeout=TIMEOUT) as response:
+            response.raise_for_status()
+            for line in response.iter_lines():
+                if self._ending.is_set():
+                    return
+                if not line.startswith("data: {"):
+                    continue
+                event = json.loads(line.removeprefix("data: "))
+                if not self.begun.is_set():
+                    self.first_seconds = time.perf_counter() - started
+                    self.begun.set()
+                self.text += "".join(choice["text"] for choice in event["choices"])
+                details = (event.get("usage") or {}).get("prompt_tokens_details") or {}
+                self.cached = details.get("cached_tokens", self.cached)
+
+
+def measure_round(platform: RunningPlatform, number: int) -> tuple[Stream, Stream]:
+    """Returns a request whose beginning the other worker holds, and one whose beginning none does."""
+    url = platform.http
+    holding = Stream(url, prompt(number), STREAM_TOKENS)
+    assert holding.begun.wait(TIMEOUT)
+    shared = Stream(url, f"{prompt(number)} Then", TOKEN_COUNT).wait()
+    other = Stream(url, f"{prompt(number + 500_000)} Then", TOKEN_COUNT).wait()
+    assert holding.is_running, "both were measured beside it"
+    holding.end()
+    return shared, other
+
+
+def measure(rounds: int, folder: Path, shape: str) -> dict[str, dict[str, list[float]]]:
+    """Figures of each kind, one per round: milliseconds to first tokens, and cached tokens."""
+    checkpoint = folder / "grown"
+    grow(CHECKPOINT, checkpoint, SHAPES[shape][0])
+    figures: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
+    with contextlib.ExitStack() as stack:
+        platforms = {}
+        for kind, least in KINDS.items():
+            config = folder / f"{kind}.toml"
+            config.write_text(
+                f"[scheduler]\nleast_transfer_token_count = {least}\n"
+                "\n[worker]\nspeculation = 'off'\nthread_count = 1\nmax_running_count = 1\n"
+            )
+            arguments = [str(checkpoint), "--replicas", "2", "--config", str(config)]
+            started = running_platform(folder / kind, arguments, counts=ONE_TOKENIZER)
+            platforms[kind] = stack.enter_context(started)
+        for number in range(rounds + 1):
+            texts = []
+            for kind, platform in platforms.items():
+                shared, other = measure_round(platform, number)
+                texts.append((shared.text, other.text))
+                if number:  # The first one opens connections and measures rates.
+                    figures[kind]["held by the other worker"].append(1e3 * shared.first_seconds)
+                    figures[kind]["held by none"].append(1e3 * other.first_seconds)
+                    figures[kind]["cached"].append(shared.cached)
+            assert texts[0] == texts[1], "blocks that travelled give another text"
+    return figures
+
+
+def as_markdown(figures: dict[str, dict[str, list[float]]], command: str) -> str:
+    """The page for docs/results."""
+    rows = []
+    for name in ("held by the other worker", "held by none"):
+        computed, fetched = (figures[kind][name] for kind in KINDS)
+        ratio = statistics.median(a / b for a, b in zip(computed, fetched, strict=True))
+        medians = f"{statistics.median(computed):.0f} ms | {statistics.median(fetched):.0f} ms"
+        rows.append(f"| {name} | {medians} | {ratio:.2f} |")
+    table = "\n".join(["| beginning | computed | fetched | ratio |", "|---|---|---|---|", *rows])
+    cached = {kind: [int(count) for count in figures[kind]["cached"]] for kind in KINDS}
+    return f"""# Prompts whose beginning another worker holds
+
+`{command}`, {time.strftime("%Y-%m-%d", time.gmtime())}, {machine.machine()}, {len(os.sched_getaffinity(0))} cores.
+The bundled model, grown, without speculation; one thread for each of two workers, which run one request at a time. A
+stream with a prompt of some 1,000 tokens runs on one worker; a request that begins with the same tokens goes to the
+other. Times to first tokens: medians of interleaved rounds; the ratio is the median of the rounds' ratios, computed to
+fetched. All texts were equal.
+
+{table}
+
+Cached tokens of the requests, in each round: {cached["computed"]} computed, {cached["fetched"]} fetched.
+"""
+
+
+if __name__ == "__main__":
+    write_page("shared_prefixes", __doc__, measure, as_markdown)
