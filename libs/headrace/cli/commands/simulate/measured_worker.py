@@ -14,13 +14,7 @@ def measured_worker(url: str, key: str, model: str | None) -> dict[str, Any]:
     """Returns the settings of a Scenario that follow from the workers of a model: their number, and the speed and size
     of the one that has run the most. Raises NotFound or Unavailable where nothing is known, and the refusal of the
     key."""
-    chosen = choose_model(url, model, key)
-    response = get(f"{url}/headrace/fleet", key_headers(key), TIMEOUT)
-    if response.is_error:
-        raise error_of(response.status_code, response.headers, response.content)
-    workers = [worker for worker in response.json()["workers"] if worker["model"] == chosen]
-    if not workers:
-        raise NotFound(f"no worker of {chosen!r} is attached to {url}")
+    workers = _workers(url, key, choose_model(url, model, key))
     busiest = max(workers, key=lambda worker: float(worker["busy_seconds"]))
     times = busiest["step_times"]
     if times is None:
@@ -36,3 +30,18 @@ def measured_worker(url: str, key: str, model: str | None) -> dict[str, Any]:
         "kv_token_count": busiest["kv_blocks"] * busiest["kv_block_tokens"],
         "block_size": busiest["kv_block_tokens"],
     }
+
+
+def worker_count(url: str, key: str, model: str) -> int:
+    """Returns the number of workers of a model. Raises NotFound where there are none."""
+    return len(_workers(url, key, model))
+
+
+def _workers(url: str, key: str, model: str) -> list[dict[str, Any]]:
+    response = get(f"{url}/headrace/fleet", key_headers(key), TIMEOUT)
+    if response.is_error:
+        raise error_of(response.status_code, response.headers, response.content)
+    workers = [worker for worker in response.json()["workers"] if worker["model"] == model]
+    if not workers:
+        raise NotFound(f"no worker of {model!r} is attached to {url}")
+    return workers

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from headrace.cli.commands.simulate.calibrated_platform import calibrated
+from headrace.cli.commands.simulate.calibration_table import calibration_table
 from headrace.cli.commands.simulate.figures_table import figures_table
 from headrace.cli.commands.simulate.measured_worker import measured_worker
 from headrace.cli.commands.simulate.traffic_flags import TrafficFlags
@@ -28,12 +30,13 @@ WRONG_INPUT = 2
 
 
 def simulate(
-    trace: Path,
+    trace: Path | None = None,
     *,
     traffic: TrafficFlags = _WHOLE_TRACE,
     worker: WorkerFlags = _USUAL_WORKERS,
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ("default",),
     measured: Annotated[bool, Parameter(negative="")] = False,
+    calibrate: Annotated[bool, Parameter(negative="")] = False,
     model: str | None = None,
     key: KeyFlag = "",
     url: str = "",
@@ -50,7 +53,8 @@ def simulate(
     ----------
     trace
         A file in the form of Azure's or BurstGPT's traces (CSV), of Mooncake's or of a gateway's records of usage
-        (JSONL).
+        (JSONL). With --calibrate records of usage, or a run that `headrace bench --save` has written; without a file
+        the running platform gets a short load.
     traffic
         Part of the trace to play.
     worker
@@ -61,8 +65,11 @@ def simulate(
     measured
         Takes number, speed and size of the workers from the running platform, as they measured them. Flags win over
         it.
+    calibrate
+        Compares a run of the running platform with its simulation, with the workers as they measured themselves, and
+        prints the error. Without a file it sends 60 requests itself, or --limit; the platform should have no others.
     model
-        The model whose workers are meant, with --measured. By default the first that can chat.
+        The model whose workers are meant, with --measured and --calibrate. By default the first that can chat.
     key
         API key, where the platform asks for one. Better given as HEADRACE_API_KEY.
     url
@@ -73,6 +80,14 @@ def simulate(
         Print one JSON object.
     """
     try:
+        if calibrate:
+            address, play = platform_url(url, state_dir, ca), partial(_simulated, policy=policy[0])
+            with error_console.status("comparing"):
+                error = calibrated(address, key, model, trace, traffic, worker, play)
+            print_json(error) if json else console.print(calibration_table(error))
+            return
+        if trace is None:
+            raise InvalidRequest("name the trace to play, or --calibrate")
         known = measured_worker(platform_url(url, state_dir, ca), key, model) if measured else {}
         scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings(known)}
         with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
