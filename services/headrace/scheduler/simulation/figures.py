@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.load_generator.percentile import percentile
+from headrace.load_generator.slice_interval import slice_interval
 from headrace.scheduler.core.fleet.predictions import FirstToken
 from headrace.scheduler.simulation.outcome import Ending, Outcome
 from headrace.scheduler.simulation.scaled_pool import ScaledPool
@@ -45,10 +46,12 @@ def figures(scenario: Scenario, traffic: Traffic, pool: ScaledPool) -> dict[str,
         ),
         "goodput_requests_per_second": _per(good_count, seconds),
         "goodput_share": _per(good_count, len(outcomes)),
+        "goodput_interval": _interval(outcomes, scenario),
         "output_tokens_per_second": _per(output_count, seconds),
         "utilization": _per(sum(worker.busy_seconds for worker in workers), pool.worker_seconds()),
         "worker_hours": round(pool.worker_seconds() / 3600, 4),
         "most_workers": pool.most_count,
+        **_costs(scenario.hourly_price * pool.worker_seconds() / 3600, prompt_count + output_count, output_count),
         "prediction_error": _errors(platform.first_tokens),
         "cached_prompt_share": _per(sum(outcome.cached_token_count for outcome in finished), prompt_count),
         "preemptions": sum(worker.stats.preemption_count for worker in workers),
@@ -56,6 +59,22 @@ def figures(scenario: Scenario, traffic: Traffic, pool: ScaledPool) -> dict[str,
         "output_tokens": output_count,
         "steps": sum(worker.stats.step_count for worker in workers),
         "events": platform.clock.act_count,
+    }
+
+
+def _interval(outcomes: Sequence[Outcome], scenario: Scenario) -> list[float] | None:
+    """Returns the interval of the share of requests within both service levels."""
+    in_order = sorted(outcomes, key=lambda outcome: outcome.asked_at)
+    ends = slice_interval([each.ending is Ending.FINISHED and _is_good(each, scenario) for each in in_order])
+    return None if ends is None else [round(end, 4) for end in ends]
+
+
+def _costs(cost: float, token_count: int, output_count: int) -> dict[str, float]:
+    """Returns what the workers cost, in the currency of their price, starts and idle time included."""
+    return {
+        "cost": round(cost, 4),
+        "cost_per_million_tokens": _per(1e6 * cost, token_count),
+        "cost_per_million_output_tokens": _per(1e6 * cost, output_count),
     }
 
 

@@ -59,6 +59,8 @@ class Scenario:
     """Tokens that the KV cache of a worker holds."""
     block_size: int = 16
     """Tokens of a KV block."""
+    hourly_price: float = 0.0
+    """Price of an hour of a worker. 0: not known."""
     ttft_seconds: float | None = None
     """Service level of the time to the first token. None: any is good."""
     tpot_seconds: float | None = None

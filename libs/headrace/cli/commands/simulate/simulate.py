@@ -14,14 +14,17 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from headrace.cli.commands.simulate.calibrated_platform import calibrated
-from headrace.cli.commands.simulate.calibration_table import calibration_table
-from headrace.cli.commands.simulate.figures_table import figures_table
 from headrace.cli.commands.simulate.measured_worker import measured_worker
+from headrace.cli.commands.simulate.tables.calibration_table import calibration_table
+from headrace.cli.commands.simulate.tables.figures_table import figures_table
+from headrace.cli.commands.simulate.tables.search_table import search_table
 from headrace.cli.commands.simulate.traffic_flags import TrafficFlags
 from headrace.cli.commands.simulate.worker_flags import WorkerFlags
+from headrace.cli.commands.simulate.worker_search import WorkerSearch
 from headrace.cli.output import console, error_console, fail, print_json
 from headrace.cli.target import AuthorityFlag, KeyFlag, platform_url
 from headrace.errors import ConfigError, InternalError, InvalidRequest
+from headrace.launch.worker_bounds import WorkerBounds
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 _WHOLE_TRACE, _USUAL_WORKERS = TrafficFlags(), WorkerFlags()
@@ -36,6 +39,7 @@ def simulate(
     worker: WorkerFlags = _USUAL_WORKERS,
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ("default",),
     measured: Annotated[bool, Parameter(negative="")] = False,
+    find_workers: str = "",
     calibrate: Annotated[bool, Parameter(negative="")] = False,
     model: str | None = None,
     key: KeyFlag = "",
@@ -65,6 +69,8 @@ def simulate(
     measured
         Takes number, speed and size of the workers from the running platform, as they measured them. Flags win over
         it.
+    find_workers
+        Searches the fewest workers, from MIN:MAX, with which 95 of 100 requests meet --ttft-ms and --itl-ms.
     calibrate
         Compares a run of the running platform with its simulation, with the workers as they measured themselves, and
         prints the error. Without a file it sends 60 requests itself, or --limit; the platform should have no others.
@@ -90,6 +96,10 @@ def simulate(
             raise InvalidRequest("name the trace to play, or --calibrate")
         known = measured_worker(platform_url(url, state_dir, ca), key, model) if measured else {}
         scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings(known)}
+        if find_workers:
+            with error_console.status("searching"):
+                _show_search(_searched(scenario, policy[0], find_workers), json)
+            return
         with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
             found = list(pool.map(partial(_simulated, scenario), dict.fromkeys(policy)))
     except (ConfigError, InvalidRequest) as error:
@@ -100,6 +110,28 @@ def simulate(
     console.print(figures_table(found))
     if skipped := found[0]["skipped_rows"]:
         console.print(f"[dim]{skipped:,} rows of the trace have no prompt or no output, and were left out.[/]")
+
+
+def _searched(scenario: dict[str, Any], policy: str, bounds: str) -> dict[str, Any]:
+    """Searches the fewest workers. Raises InvalidRequest where there is nothing to search for."""
+    if scenario["ttft_seconds"] is None and scenario["tpot_seconds"] is None:
+        raise InvalidRequest("--find-workers wants a service level to meet: --ttft-ms or --itl-ms")
+    if "most_worker_count" in scenario:
+        raise InvalidRequest("--find-workers looks for one number of workers: leave out --autoscale")
+    try:
+        limits = WorkerBounds.parse(bounds)
+    except ConfigError:
+        raise InvalidRequest(f"--find-workers is {bounds[:40]!r}; it must be MIN:MAX, such as 1:64") from None
+    return WorkerSearch(lambda count: _simulated(scenario | {"worker_count": count}, policy), limits).result()
+
+
+def _show_search(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    console.print(search_table(found["tried"]))
+    fewest, certain = (found[name] or "none of these" for name in ("workers", "certain_workers"))
+    console.print(f"Fewest workers that suffice: {fewest}; at the low end of the interval: {certain}.")
 
 
 def _simulated(scenario: dict[str, Any], policy: str) -> dict[str, Any]:

@@ -46,6 +46,8 @@ class WorkerFlags:
     """Tokens of a step, at most: prompts are read in parts of this size. Without --measured, 512 by default."""
     kv_tokens: int | None = None
     """Tokens that the KV cache of a worker holds. Without --measured, 262144 by default."""
+    hourly_price: float = 0.0
+    """Price of an hour of a worker, in any currency: figures then have costs. 0: not known."""
     context: int = 131_072
     """Tokens of prompt and output together, at most."""
 
@@ -64,6 +66,9 @@ class WorkerFlags:
             raise InvalidRequest(
                 "--workers, --max-running, --kv-tokens and --context must be at least 1, --max-step-tokens at least 16"
             )
+        if not (math.isfinite(self.hourly_price) and self.hourly_price >= 0):
+            raise InvalidRequest("--hourly-price must be a number from 0 on")
+        counts["hourly_price"] = self.hourly_price
         return counts | self._bounds(counts["worker_count"]) | self._step_times(measured)
 
     def _bounds(self, worker_count: int) -> dict[str, float]:

@@ -74,6 +74,9 @@ def test_workers_follow_the_demand(trace: str) -> None:
         ((*SPEED, "--limit", "0"), "--limit"),
         ((*SPEED[2:], "--step-ms", "-1"), "base_seconds"),
         (("--rates", "/nowhere.json"), "/nowhere.json cannot be read"),
+        ((*SPEED, "--find-workers", "1:4"), "--ttft-ms or --itl-ms"),
+        ((*SPEED, "--find-workers", "4:1", "--ttft-ms", "9"), "--find-workers is '4:1'"),
+        ((*SPEED, "--hourly-price", "-1"), "--hourly-price"),
     ],
 )
 def test_a_mistake_is_named(trace: str, flags: tuple[str, ...], said: str) -> None:
@@ -89,3 +92,17 @@ def test_a_fault_of_the_trace_is_named_with_its_line(trace: str) -> None:
     done = simulate(trace, *SPEED, "--json")
     assert done.returncode == 2
     assert "line 202: TIMESTAMP is 'soon'" in json.loads(done.stdout)["message"]
+
+
+def test_the_fewest_workers_are_found_and_have_a_price(trace: str) -> None:
+    flags = (*SPEED, "--max-running", "2", "--rate", "3", "--ttft-ms", "300", "--hourly-price", "2.5")
+    found = json.loads(simulate(trace, *flags, "--find-workers", "1:16", "--json").stdout)
+    by_count = {one["workers"]: one for one in found["tried"]}
+    fewest = found["workers"]
+    assert fewest > 1
+    assert by_count[fewest]["goodput_share"] >= 0.95 > by_count[fewest - 1]["goodput_share"]
+    assert found["certain_workers"] >= fewest
+    assert by_count[fewest]["cost"] == pytest.approx(2.5 * by_count[fewest]["worker_hours"], abs=0.001)
+    assert by_count[fewest]["cost_per_million_output_tokens"] > by_count[fewest]["cost_per_million_tokens"] > 0
+    shown = simulate(trace, *flags, "--find-workers", "1:16").stdout
+    assert f"Fewest workers that suffice: {fewest}" in shown

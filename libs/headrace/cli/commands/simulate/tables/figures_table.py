@@ -23,6 +23,16 @@ def _shares(values: dict[str, float | None], *names: str) -> str:
     return ", ".join("-" if value is None else f"{value:.1%}" for value in found)
 
 
+def _interval(ends: list[float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.1%} to {ends[1]:.1%}"
+
+
+def _costs(one: Figures) -> str:
+    if not one["cost"]:
+        return "-"
+    return f"{one['cost']:,.2f}; {one['cost_per_million_tokens']:,.2f}, {one['cost_per_million_output_tokens']:,.2f}"
+
+
 ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("requests", lambda one: f"{one['requests']:,}"),
     ("finished", lambda one: f"{one['finished']:,}"),
@@ -36,11 +46,13 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("error of predicted first tokens, mean, p99", lambda one: _shares(one["prediction_error"], "mean", "p99")),
     ("goodput, requests/s", lambda one: f"{one['goodput_requests_per_second']:.2f}"),
     ("goodput, share", lambda one: f"{one['goodput_share']:.1%}"),
+    ("goodput, share, interval of 95 %", lambda one: _interval(one["goodput_interval"])),
     ("output tokens/s", lambda one: f"{one['output_tokens_per_second']:,.1f}"),
     ("prompt tokens cached", lambda one: f"{one['cached_prompt_share']:.1%}"),
     ("utilization of workers", lambda one: f"{one['utilization']:.1%}"),
     ("workers, most at once", lambda one: f"{one['most_workers']:,}"),
     ("worker hours", lambda one: f"{one['worker_hours']:,.3f}"),
+    ("cost; per million tokens, output tokens", _costs),
     ("queue depth, max", lambda one: f"{one['max_queue_depth']:,}"),
     ("virtual seconds", lambda one: f"{one['seconds']:,.1f}"),
 )
