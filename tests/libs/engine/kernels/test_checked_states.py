@@ -40,6 +40,7 @@ COUNTS = {
     "no keys": ("recur", (4, 2, 0, 8)),
     "no values": ("recur", (4, 2, 6, 0)),
     "no taps": ("convolve", (0, 20, 30)),
+    "more taps than a kernel takes": ("convolve", (17, 20, 30)),
     "no channels": ("convolve", (3, 0, 30)),
     "rows shorter than the channels": ("convolve", (3, 20, 19)),
 }

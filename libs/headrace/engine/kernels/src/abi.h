@@ -204,6 +204,7 @@ struct EncoderBatch {
 };
 
 constexpr int64_t kCaptures = 2;
+constexpr int64_t kMostTaps = 16;  // Of a convolution
 
 // The state of one span, which moves behind its tokens. Slots are numbered from 0.
 struct StateMove {

@@ -45,7 +45,8 @@ inline Failure check_recurrence(const Recurrence &r) {
 }
 
 inline Failure check_convolution(const Convolution &c) {
-    if (c.tap_count < 1 || c.channel_count < 1 || c.stride < c.channel_count) return kBadCount;
+    if (c.tap_count < 1 || c.tap_count > kMostTaps || c.channel_count < 1 || c.stride < c.channel_count)
+        return kBadCount;
     return check_moves(c.moves, c.move_count, c.row_count, c.slot_count);
 }
 

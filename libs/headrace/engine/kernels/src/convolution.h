@@ -17,6 +17,7 @@ namespace headrace {
 namespace HEADRACE_ISA {
 
 constexpr int64_t kTaskChannels = 256;  // The rows that a token sees stay in the first-level cache.
+alignas(64) constexpr float kNoInputs[kTaskChannels] = {};
 
 // Neighboring channels of a span.
 class ConvolvedChannels {
@@ -35,21 +36,19 @@ class ConvolvedChannels {
   private:
     void convolve(int64_t number) const {
         float *outputs = convolution_.outputs + (move_.first_row + number) * convolution_.channel_count + first_;
-        for (int64_t tap = 0; tap < convolution_.tap_count; ++tap) {
-            const float *inputs = seen(number + tap - tail_length_);
-            const float *weights = convolution_.taps + tap * convolution_.channel_count + first_;
-            for (int64_t i = 0; i < count_; i += kLanes) {
-                const int64_t left = count_ - i;
-                // Before a text there are zeros, which count as products: a sum of theirs has the sign of one.
-                const Floats input = inputs ? load_some(inputs + i, left) : spread(0.0f);
-                const Floats product = input * load_some(weights + i, left);
-                store_some(outputs + i, tap ? load_some(outputs + i, left) + product : product, left);
+        const float *inputs[kMostTaps];
+        for (int64_t tap = 0; tap <= tail_length_; ++tap) inputs[tap] = seen(number + tap - tail_length_);
+        const float *taps = convolution_.taps + first_;
+        for (int64_t i = 0; i < count_; i += kLanes) {
+            const int64_t left = count_ - i;
+            Floats sum = load_some(inputs[0] + i, left) * load_some(taps + i, left);
+            for (int64_t tap = 1; tap <= tail_length_; ++tap) {
+                const float *weights = taps + tap * convolution_.channel_count + i;
+                sum = sum + load_some(inputs[tap] + i, left) * load_some(weights, left);
             }
+            if (convolution_.bias) sum = sum + load_some(convolution_.bias + first_ + i, left);
+            store_some(outputs + i, sum, left);
         }
-        if (!convolution_.bias) return;
-        const float *bias = convolution_.bias + first_;
-        for (int64_t i = 0; i < count_; i += kLanes)
-            store_some(outputs + i, load_some(outputs + i, count_ - i) + load_some(bias + i, count_ - i), count_ - i);
     }
 
     // Makes the inputs before the token `number` of the span those of a slot.
@@ -57,18 +56,14 @@ class ConvolvedChannels {
         // In this order none is overwritten that is still to be read, where the slot is the one that is continued.
         for (int64_t i = 0; i < tail_length_; ++i) {
             const float *inputs = seen(number + i - tail_length_);
-            const size_t bytes = static_cast<size_t>(count_) * sizeof(float);
-            if (inputs)
-                std::memmove(tail(slot, i), inputs, bytes);
-            else
-                std::memset(tail(slot, i), 0, bytes);
+            std::memmove(tail(slot, i), inputs, static_cast<size_t>(count_) * sizeof(float));
         }
     }
 
-    // Returns the inputs of the token `number` of the span, negative before it; null before the text.
+    // Returns the inputs of the token `number` of the span, negative before it; zeros before the text.
     const float *seen(int64_t number) const {
         if (number >= 0) return convolution_.inputs + (move_.first_row + number) * convolution_.stride + first_;
-        return move_.source < 0 ? nullptr : tail(move_.source, number + tail_length_);
+        return move_.source < 0 ? kNoInputs : tail(move_.source, number + tail_length_);
     }
 
     float *tail(int64_t slot, int64_t number) const {

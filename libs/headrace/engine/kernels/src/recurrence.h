@@ -11,6 +11,9 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+
 #include "abi.h"
 #include "lanes.h"
 #include "pool.h"
@@ -55,38 +58,54 @@ class MovedColumns {
     }
 
   private:
+    // Rows of the columns: in a slot, or beside each other in `memory_`.
+    struct Rows {
+        float *first;
+        int64_t stride;
+    };
+
     template <bool kCorrects> void take_rows() {
-        begin<kCorrects>();
+        Rows held = begin();
+        if (kCorrects) recall(held);
         for (int64_t number = 0; number < move_.row_count; ++number) {
             const int64_t row = move_.first_row + number;
             const bool is_last = number + 1 == move_.row_count;
+            const Rows to = is_last && is_whole() && move_.target >= 0 ? slot(move_.target) : own();
             set_taken<kCorrects>(row);
-            if (kCorrects && !is_last)
-                advance<true>(row);
+            if (is_last || held.first != memory_)
+                advance<kCorrects, false>(row, held, to);
             else
-                advance<false>(row);
+                advance<kCorrects, true>(row, held, to);
+            held = to;
             for (const auto &capture : move_.captures)
-                if (capture.row_count == number + 1) keep(capture.slot);
+                if (capture.row_count == number + 1) keep(held, slot(capture.slot));
         }
-        if (move_.target >= 0) keep(move_.target);
+        if (move_.target >= 0 && held.first == memory_) keep(held, slot(move_.target));
     }
 
-    // Copies the columns of the state that the span continues, and sums what the first key recalls.
-    template <bool kCorrects> void begin() {
-        const float *key = kCorrects ? part(recurrence_.keys, move_.first_row) : nullptr;
-        const float *source = move_.source < 0 ? nullptr : slot(move_.source);
-        recalled_ = zero_columns();
-        for (int64_t i = 0; i < recurrence_.key_size; ++i) {
-            float *columns = memory_ + i * kColumns;
-            HEADRACE_UNROLLED
-            for (int64_t v = 0; v < kColumnVectors; ++v) {
-                Floats state = spread(0.0f);
-                if (source && present(v) > 0)
-                    state = load_some(source + i * recurrence_.value_size + v * kLanes, present(v));
-                store(columns + v * kLanes, state);
-                if (kCorrects) recalled_.v[v] = fma(spread(key[i]), state, recalled_.v[v]);
-            }
+    // Returns the columns of the state that the span continues: where they are, if they fill their vectors.
+    Rows begin() const {
+        if (move_.source >= 0 && is_whole()) return slot(move_.source);
+        for (int64_t i = 0; i < recurrence_.key_size * kColumnVectors; ++i) store(memory_ + i * kLanes, spread(0.0f));
+        if (move_.source >= 0) {
+            const Rows source = slot(move_.source);
+            for (int64_t i = 0; i < recurrence_.key_size; ++i)
+                std::memcpy(memory_ + i * kColumns, source.first + i * source.stride, width_ * sizeof(float));
         }
+        return own();
+    }
+
+    // Sums what the first key recalls.
+    void recall(Rows held) {
+        const float *key = part(recurrence_.keys, move_.first_row);
+        ColumnVectors recalled = zero_columns();
+        for (int64_t i = 0, count = recurrence_.key_size; i < count; ++i) {
+            const float *columns = held.first + i * held.stride;
+            HEADRACE_UNROLLED
+            for (int64_t v = 0; v < kColumnVectors; ++v)
+                recalled.v[v] = fma(spread(key[i]), load(columns + v * kLanes), recalled.v[v]);
+        }
+        recalled_ = recalled;
     }
 
     // Finds what the memory takes in of a token's value, from what its key recalls.
@@ -102,39 +121,46 @@ class MovedColumns {
         }
     }
 
-    // Moves the columns behind a token and stores its outputs. Sums what the next token's key recalls, if it is wanted.
-    template <bool kRecalls> void advance(int64_t row) {
+    // Moves columns behind a token and stores its outputs. Sums what the next token's key recalls, or nothing of use
+    // behind the last one. `kOwn`: both are the thread's own, and their strides known.
+    template <bool kRecalls, bool kOwn> void advance(int64_t row, Rows from, Rows to) {
+        if (kOwn) from = to = own();
         const int64_t at = row * recurrence_.head_count + head_;
         const float *query = part(recurrence_.queries, row);
         const float *key = part(recurrence_.keys, row);
-        const float *next = kRecalls ? part(recurrence_.keys, row + 1) : nullptr;
+        const bool is_last = row + 1 == move_.first_row + move_.row_count;
+        const float *next = part(recurrence_.keys, is_last ? row : row + 1);
         const Floats kept = spread(recurrence_.kept[at]);
         const ColumnVectors taken = taken_;
         ColumnVectors sums = zero_columns();
         ColumnVectors recalled = zero_columns();
-        for (int64_t i = 0; i < recurrence_.key_size; ++i) {
-            float *columns = memory_ + i * kColumns;
+        for (int64_t i = 0, count = recurrence_.key_size; i < count; ++i) {
             HEADRACE_UNROLLED
             for (int64_t v = 0; v < kColumnVectors; ++v) {
-                const Floats state = fma(spread(key[i]), taken.v[v], kept * load(columns + v * kLanes));
-                store(columns + v * kLanes, state);
+                const Floats before = load(from.first + i * from.stride + v * kLanes);
+                const Floats state = fma(spread(key[i]), taken.v[v], kept * before);
+                store(to.first + i * to.stride + v * kLanes, state);
                 sums.v[v] = fma(spread(query[i]), state, sums.v[v]);
                 if (kRecalls) recalled.v[v] = fma(spread(next[i]), state, recalled.v[v]);
             }
         }
         recalled_ = recalled;
         float *outputs = recurrence_.outputs + at * recurrence_.value_size + first_;
-        for (int64_t v = 0; v < kColumnVectors && present(v) > 0; ++v)
-            store_some(outputs + v * kLanes, sums.v[v], present(v));
+        // Indexed by constants alone, so that the compiler keeps the sums in registers.
+        HEADRACE_UNROLLED
+        for (int64_t v = 0; v < kColumnVectors; ++v)
+            if (present(v) > 0) store_some(outputs + v * kLanes, sums.v[v], present(v));
     }
 
-    void keep(int64_t number) const {
-        float *target = slot(number);
+    void keep(Rows held, Rows target) const {
+        const size_t bytes = static_cast<size_t>(std::min(width_, kColumns)) * sizeof(float);
         for (int64_t i = 0; i < recurrence_.key_size; ++i)
-            for (int64_t v = 0; v < kColumnVectors && present(v) > 0; ++v)
-                store_some(target + i * recurrence_.value_size + v * kLanes, load(memory_ + i * kColumns + v * kLanes),
-                           present(v));
+            std::memcpy(target.first + i * target.stride, held.first + i * held.stride, bytes);
     }
+
+    Rows own() const { return {memory_, kColumns}; }
+
+    bool is_whole() const { return width_ >= kColumns; }
 
     // Columns of a vector that exist; none or fewer: the vector lies beyond the memory.
     int64_t present(int64_t vector) const { return width_ - vector * kLanes; }
@@ -145,9 +171,10 @@ class MovedColumns {
         return rows + (row * recurrence_.key_head_count + head) * recurrence_.key_size;
     }
 
-    float *slot(int64_t number) const {
+    Rows slot(int64_t number) const {
         const int64_t head = number * recurrence_.head_count + head_;
-        return recurrence_.memories + head * recurrence_.key_size * recurrence_.value_size + first_;
+        const int64_t size = recurrence_.value_size;
+        return {recurrence_.memories + head * recurrence_.key_size * size + first_, size};
     }
 
     const Recurrence &recurrence_;

@@ -6,11 +6,15 @@ from torch import Tensor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.structures import Convolution, Recurrence
 from headrace.engine.memory.aligned import address
+from headrace.engine.torch.decoder.recurrences.causal_convolution import convolve
 from headrace.engine.torch.decoder.recurrences.delta_rule import DeltaInputs
 from headrace.engine.torch.decoder.recurrences.space_scan import SpaceInputs
 from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateStep
 from headrace.engine.torch.operators.floats import floats
+
+MOST_TAPS = 16
+"""Taps of a convolution that the kernels take. Torch's has the same bits."""
 
 
 class KernelRecurrences:
@@ -29,6 +33,8 @@ class KernelRecurrences:
         return self._recur(parts, layer, step, corrects=False)
 
     def convolve(self, inputs: Tensor, taps: Tensor, bias: Tensor | None, layer: StateLayer, step: StateStep) -> Tensor:
+        if len(taps) > MOST_TAPS:
+            return convolve(inputs, taps, bias, layer, step)
         (row_count, channel_count), tails = inputs.shape, layer.tails
         # Rows may be parts of wider ones.
         if inputs.stride(1) != 1 or inputs.stride(0) < channel_count:

@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.decoder.recurrences.delta_rule import DeltaInputs
-from headrace.engine.torch.decoder.recurrences.kernel_recurrences import KernelRecurrences
+from headrace.engine.torch.decoder.recurrences.kernel_recurrences import MOST_TAPS, KernelRecurrences
 from headrace.engine.torch.decoder.recurrences.recurrences import Recurrences
 from headrace.engine.torch.decoder.recurrences.space_scan import SpaceInputs
 from headrace.engine.torch.decoder.recurrences.torch_recurrences import TorchRecurrences
@@ -37,12 +37,12 @@ def shares(*shape: int, seed: int = 0) -> Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def step(moves: tuple[tuple[int, ...], ...] = MOVES) -> StateStep:
+def step(moves: tuple[tuple[int, ...], ...] = MOVES, taps: int = TAPS) -> StateStep:
     ends = [sum(COUNTS[: index + 1]) for index in range(len(COUNTS))]
     spans = [number for end, count in zip(ends, COUNTS, strict=True) for number in (end - count, count, 0, 0)]
     flat = array("q", [number for move in moves for number in move])
     arrays = StepArrays(array("q", [0] * ROWS), array("q"), array("q", spans), array("q"), moves=flat)
-    return StateStep.of(arrays, SPARE, TAPS, torch.device("cpu"))
+    return StateStep.of(arrays, SPARE, taps, torch.device("cpu"))
 
 
 def layer(heads: int, keys: int, values: int) -> StateLayer:
@@ -78,12 +78,13 @@ def test_outputs_and_states_are_torchs(run: Run) -> None:
 
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("width", [CHANNELS, CHANNELS + 50])
-def test_convolutions_have_the_bits_of_torch(has_bias: bool, width: int) -> None:
-    inputs, taps = numbers(ROWS, width, seed=3)[:, :CHANNELS], numbers(TAPS, CHANNELS, seed=4)
+@pytest.mark.parametrize("tap_count", [2, TAPS, MOST_TAPS, MOST_TAPS + 1])
+def test_convolutions_have_the_bits_of_torch(tap_count: int, width: int, has_bias: bool) -> None:
+    inputs, taps = numbers(ROWS, width, seed=3)[:, :CHANNELS], numbers(tap_count, CHANNELS, seed=4)
     bias = numbers(CHANNELS, seed=5) if has_bias else None
-    ours, theirs = layer(1, 1, 1), layer(1, 1, 1)
-    found = KernelRecurrences(KernelContext(2)).convolve(inputs, taps, bias, ours, step())
-    assert torch.equal(found, TorchRecurrences().convolve(inputs, taps, bias, theirs, step()))
+    ours, theirs = (StateLayer(numbers(SLOTS, tap_count - 1, CHANNELS), numbers(1)) for _ in range(2))
+    found = KernelRecurrences(KernelContext(2)).convolve(inputs, taps, bias, ours, step(taps=tap_count))
+    assert torch.equal(found, TorchRecurrences().convolve(inputs, taps, bias, theirs, step(taps=tap_count)))
     assert torch.equal(ours.tails, theirs.tails)
 
 
