@@ -145,10 +145,8 @@ def load(folder: Path, way: str, precision: str, threads: int) -> TextEngine:
 def measure_model(name: str, arguments: argparse.Namespace) -> list[dict[str, Measured]]:
     """Returns tokens per second of both ways, round by round."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        make_family(
-            Path(folder), name, max_position_embeddings=2048, initializer_range=0.02,
-            num_hidden_layers=arguments.layers, **MODELS[name],
-        )  # fmt: skip
+        facts = {"vocab_size": 4096, "max_position_embeddings": 2048, "initializer_range": 0.02}
+        make_family(Path(folder), name, num_hidden_layers=arguments.layers, **facts, **MODELS[name])
         engines = {way: load(Path(folder), way, arguments.precision, arguments.threads) for way in (BEFORE, AFTER)}
     for engine in engines.values():
         measure(engine)
