@@ -168,7 +168,8 @@ def main() -> None:
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    # As an engine on the kernels has it.
+    torch.set_num_threads(1)
     layers = {name: summary(found) for name, found in measure_layers(arguments.threads, arguments.rounds).items()}
     models: dict[str, dict[str, float]] = {}
     for name in arguments.models:

@@ -13,7 +13,7 @@ from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateStep
 from headrace.engine.torch.operators.floats import floats
 
-MOST_TAPS = 16
+MAX_TAPS = 16
 """Taps of a convolution that the kernels take. Torch's has the same bits."""
 
 
@@ -33,7 +33,7 @@ class KernelRecurrences:
         return self._recur(parts, layer, step, corrects=False)
 
     def convolve(self, inputs: Tensor, taps: Tensor, bias: Tensor | None, layer: StateLayer, step: StateStep) -> Tensor:
-        if len(taps) > MOST_TAPS:
+        if len(taps) > MAX_TAPS:
             return convolve(inputs, taps, bias, layer, step)
         (row_count, channel_count), tails = inputs.shape, layer.tails
         # Rows may be parts of wider ones.

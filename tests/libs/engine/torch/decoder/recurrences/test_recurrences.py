@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.decoder.recurrences.delta_rule import DeltaInputs
-from headrace.engine.torch.decoder.recurrences.kernel_recurrences import MOST_TAPS, KernelRecurrences
+from headrace.engine.torch.decoder.recurrences.kernel_recurrences import MAX_TAPS, KernelRecurrences
 from headrace.engine.torch.decoder.recurrences.recurrences import Recurrences
 from headrace.engine.torch.decoder.recurrences.space_scan import SpaceInputs
 from headrace.engine.torch.decoder.recurrences.torch_recurrences import TorchRecurrences
@@ -78,7 +78,7 @@ def test_outputs_and_states_are_torchs(run: Run) -> None:
 
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("width", [CHANNELS, CHANNELS + 50])
-@pytest.mark.parametrize("tap_count", [2, TAPS, MOST_TAPS, MOST_TAPS + 1])
+@pytest.mark.parametrize("tap_count", [2, TAPS, MAX_TAPS, MAX_TAPS + 1])
 def test_convolutions_have_the_bits_of_torch(tap_count: int, width: int, has_bias: bool) -> None:
     inputs, taps = numbers(ROWS, width, seed=3)[:, :CHANNELS], numbers(tap_count, CHANNELS, seed=4)
     bias = numbers(CHANNELS, seed=5) if has_bias else None
