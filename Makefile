@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock settings wheels up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock settings wheels up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-kv fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -33,6 +33,7 @@ help:
 	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test-emulated has a part"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
 	@echo "make fuzz          files of models damaged in ten thousand ways each: an error that says why, or a model that runs"
+	@echo "make fuzz-kv       a million faults of KV blocks, on disks and on their way: a miss, and never another block"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
@@ -175,6 +176,10 @@ gen: .venv/.dev
 # Files of checkpoints, adapters and packed weights, each kind damaged ten thousand times: a quarter of an hour.
 fuzz: .venv/.dev
 	@HEADRACE_FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist worksteal $(shell find tests/libs -name 'test_*_fuzz.py')
+
+# A million faults of the files that KV blocks are kept in, and of blocks on their way: none makes another block.
+fuzz-kv: .venv/.dev
+	@HEADRACE_KV_FAULTS=$(or $(CASES),1000000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --timeout 3600 tests/services/worker/transfer/kept tests/services/worker/transfer/test_block_packet.py
 
 # Random requests made from the description of the API, for five minutes: no 5xx, no answer that is not described.
 fuzz-api: .venv/.dev

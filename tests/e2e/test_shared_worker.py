@@ -54,7 +54,7 @@ async def ask_all(url: str, names: list[str]) -> tuple[Counter[int], set[str], l
 
 
 def settled_fleet(url: str) -> tuple[list[dict[str, Any]], int]:
-    """Returns the status of each model, and the number of those that are awake. Each reports its own, so that for a
+    """Returns the status of each model, and the number of models that are awake. Each reports its own, so that for a
     moment one that has just woken and one that has just been put to sleep may both be counted."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:

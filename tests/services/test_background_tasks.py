@@ -1,4 +1,4 @@
-"""The tasks that each service cannot do without are watched: when one fails, the process is told to end."""
+"""Services watch the tasks that they cannot do without: when one fails, the process is told to end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

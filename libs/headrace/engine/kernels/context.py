@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headrace.engine.kernels.library import Function, Instructions, available, load_kernels, pointer
 from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.structures import (
+    Convolution,
     Draw,
     Encoder,
     EncoderBatch,
@@ -19,6 +20,7 @@ from headrace.engine.kernels.structures import (
     Model,
     Norm,
     Ranking,
+    Recurrence,
     Routing,
     Step,
 )
@@ -32,7 +34,7 @@ class KernelContext:
     that runs, wait for each other.
 
     All methods raise MemoryError if there is no memory for intermediate results. They raise IndexError, before
-    computing anything, if a token id, block, position, row or count is out of range for the model or the step.
+    computing anything, if a token id, block, position, row, slot or count is out of range for the model or the step.
     """
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
@@ -113,6 +115,14 @@ class KernelContext:
         arguments = (routing, scores, shares, experts, row_count)
         self._call(self._library.headrace_route, self.instructions, *arguments)
 
+    def recur(self, recurrence: Recurrence) -> None:
+        """Moves states behind the tokens of a step, and computes the tokens' outputs: see `src/recurrence.h`."""
+        self._call(self._library.headrace_recur, self.instructions, recurrence)
+
+    def convolve(self, convolution: Convolution) -> None:
+        """Convolves each channel over the tokens of its sequence: see `src/convolution.h`."""
+        self._call(self._library.headrace_convolve, self.instructions, convolution)
+
     def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
         """Returns the argmax of each row of `logits` [rows, vocabulary], the first among equals, and its logit, which
         is NaN if any logit of the row is."""
@@ -147,13 +157,14 @@ class KernelContext:
 
 _BAD = {
     2: "a token id is not in the vocabulary of the model",
-    3: "the spans of a step or the inputs of a batch do not cover its rows one after the other, are too long, or lack "
-    "block numbers",
+    3: "the spans of a step, the moves of its states or the inputs of a batch do not cover its rows one after the "
+    "other, are too long, or lack block numbers",
     4: "a block number is not one of the KV cache",
     5: "a position is beyond those that the model was loaded for",
     6: "a wanted row is not one of the step",
     7: "a count is not between the least and the most that there can be",
     9: "an adapter is not one of the model",
+    10: "a slot of a state is not one of the layer",
 }
 """Error messages by `Failure` in `src/checked_ids.h`."""
 UNKNOWN = 8

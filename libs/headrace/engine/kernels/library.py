@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.structures import (
+    Convolution,
     Draw,
     Encoder,
     EncoderBatch,
@@ -20,6 +21,7 @@ from headrace.engine.kernels.structures import (
     Model,
     Norm,
     Ranking,
+    Recurrence,
     Routing,
     Step,
 )
@@ -32,7 +34,7 @@ PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kerne
 INSTRUCTIONS_VARIABLE = "HEADRACE_ISA"
 """Environment variable with the name of the one instruction set to use, in any case. Unset or empty: the fastest that
 passes the self test."""
-VERSION = 15
+VERSION = 16
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -92,6 +94,8 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_activate.argtypes = [_POINTER, _INT, _INT, _FLOAT, _POINTER, _POINTER, _SIZE, _SIZE]
     library.headrace_gate.argtypes = [_POINTER, _INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE]
     library.headrace_route.argtypes = [_POINTER, _INT, ctypes.POINTER(Routing), *[_POINTER] * 3, _SIZE]
+    library.headrace_recur.argtypes = [_POINTER, _INT, ctypes.POINTER(Recurrence)]
+    library.headrace_convolve.argtypes = [_POINTER, _INT, ctypes.POINTER(Convolution)]
     library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
     library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]

@@ -177,6 +177,23 @@ class EncoderBatch(ctypes.Structure):
     )
 
 
+class Recurrence(ctypes.Structure):
+    _fields_ = (
+        *((name, _POINTER) for name in ("queries", "keys", "values", "kept", "rates", "outputs", "memories", "moves")),
+        *((name, _SIZE) for name in ("row_count", "move_count", "slot_count")),
+        *((name, _SIZE) for name in ("head_count", "key_head_count", "key_size", "value_size")),
+        ("corrects", _INT),
+    )
+
+
+class Convolution(ctypes.Structure):
+    _fields_ = (
+        *((name, _POINTER) for name in ("inputs", "taps", "bias", "outputs", "tails", "moves")),
+        *((name, _SIZE) for name in ("row_count", "move_count", "slot_count")),
+        *((name, _SIZE) for name in ("tap_count", "channel_count", "stride")),
+    )
+
+
 class Draw(ctypes.Structure):
     _fields_ = (
         ("logits", _POINTER),

@@ -34,6 +34,7 @@ def serve(supervisor: socket.socket, parent: int, services: Sequence[str]) -> No
     If anything fails, it ends: the supervisor starts services as programs then, and their logs say why they fail."""
     os.setsid()
     die_with_parent()
+    _leave_streams()
     if os.getppid() == parent:
         with contextlib.suppress(Exception):
             set_process_title("headrace fork server")
@@ -46,6 +47,14 @@ def serve(supervisor: socket.socket, parent: int, services: Sequence[str]) -> No
                 for descriptor in descriptors:
                     os.close(descriptor)
     os._exit(0)
+
+
+def _leave_streams() -> None:
+    """Gives standard input, output and errors up: their readers wait until all who have them have ended."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
 
 
 def _import(services: Sequence[str]) -> None:
@@ -132,9 +141,6 @@ def _take(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
     for source, number in zip(moved, (1, 2, *numbers), strict=True):
         os.dup2(source, number)
         os.close(source)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    # Those of the supervisor may be anything by now.
+    # Objects of the supervisor may be anything by now.
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)

@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.gguf_blocks import KINDS, random_blocks
 from tests.libs.engine.kernels.arm_build import COMPILER, ArmBuild, emulator_command, unpacked_libraries
 from tests.libs.engine.kernels.emulated_arm_kernels import EmulatedArmKernels
+from tests.libs.engine.kernels.moved_states import CUT, WHOLE, Convolved, Recurring
 from tests.libs.engine.kernels.test_avx512_emulated import (
     IN,
     OUT,
@@ -226,6 +227,15 @@ def test_operations_on_rows(emulated: Contexts, size: int) -> None:
         found = operations(KernelOperators(emulated(2, instructions)), size)
         for name, operation in expected.items():
             assert torch.equal(found[name](inputs.clone()), operation(inputs.clone())), (instructions, name)
+
+
+@pytest.mark.parametrize(
+    "texts", [Recurring(corrects=True), Recurring(corrects=False), Convolved(4)], ids=["corrects", "adds", "convolves"]
+)
+def test_states(emulated: Contexts, texts: Recurring | Convolved) -> None:
+    expected = texts.run(KernelContext(1, Instructions.PORTABLE), WHOLE)
+    for instructions in SETS:
+        assert texts.run(emulated(2, instructions), CUT).same_bits(expected), instructions
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -14,6 +14,7 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.gguf_blocks import KINDS, random_blocks
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
+from tests.libs.engine.kernels.moved_states import CUT, WHOLE, Convolved, Recurring
 from tests.libs.engine.row_operations import numbers, operations
 from tests.libs.engine.tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from tests.unpacked_packages import SIMDE, unpacked, why_not
@@ -302,3 +303,12 @@ def test_operations_on_rows(size: int) -> None:
     for other in OTHERS:
         for name, operation in operations(KernelOperators(KernelContext(1, other)), size).items():
             assert torch.equal(emulated[name](inputs.clone()), operation(inputs.clone())), (name, other)
+
+
+@pytest.mark.parametrize(
+    "texts", [Recurring(corrects=True), Recurring(corrects=False), Convolved(4)], ids=["corrects", "adds", "convolves"]
+)
+def test_states(texts: Recurring | Convolved) -> None:
+    found = texts.run(KernelContext(2, Instructions.AVX512), CUT)
+    for other in OTHERS:
+        assert found.same_bits(texts.run(KernelContext(1, other), WHOLE)), other

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 15;
+constexpr int kVersion = 16;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -201,6 +201,46 @@ struct EncoderBatch {
     const int64_t *lengths;    // [inputs], in tokens
     float *hidden;             // Result [rows, hidden]
     int64_t row_count, input_count;
+};
+
+constexpr int64_t kCaptures = 2;
+constexpr int64_t kMostTaps = 16;  // Of a convolution
+
+// The state of one span, which moves behind its tokens. Slots are numbered from 0.
+struct StateMove {
+    int64_t first_row, row_count;
+    int64_t source;  // Slot of the state that it continues. -1: a text begins, with zeros
+    int64_t target;  // Slot that takes the state behind its last token. -1: none does
+    struct {
+        int64_t row_count;  // Tokens before the copy; 0: there is none
+        int64_t slot;
+    } captures[kCaptures];  // Slots that take a copy
+};
+
+// A recurrence of linear attention over the tokens of a step, fp32: see recurrence.h.
+struct Recurrence {
+    const float *queries, *keys;  // [rows, key heads, keys]; consecutive heads share those of a key head
+    const float *values;          // [rows, heads, values]
+    const float *kept;            // [rows, heads]: shares of the memory that tokens leave
+    const float *rates;           // [rows, heads]: factors by which values are taken in
+    float *outputs;               // [rows, heads, values]
+    float *memories;              // [slots, heads, keys, values]
+    const StateMove *moves;       // They cover the rows in order
+    int64_t row_count, move_count, slot_count;
+    int64_t head_count, key_head_count, key_size, value_size;
+    int32_t corrects;  // Nonzero: a value replaces what its key recalls (the delta rule). Else it is added
+};
+
+// A causal convolution of each channel over the tokens of its sequence, fp32: see convolution.h.
+struct Convolution {
+    const float *inputs;     // [rows, stride]: the channels come first
+    const float *taps;       // [taps, channels], the oldest token first
+    const float *bias;       // [channels] or null
+    float *outputs;          // [rows, channels]
+    float *tails;            // [slots, taps - 1, channels]: last inputs, the oldest first
+    const StateMove *moves;  // They cover the rows in order
+    int64_t row_count, move_count, slot_count;
+    int64_t tap_count, channel_count, stride;
 };
 
 // One token to sample from a row of logits.

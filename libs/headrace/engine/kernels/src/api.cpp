@@ -5,6 +5,7 @@
 
 #include "block_packing.h"
 #include "checked_ids.h"
+#include "checked_states.h"
 #include "code_packing.h"
 #include "floating_point.h"
 #include "kernels.h"
@@ -121,6 +122,16 @@ int headrace_attend(void *context, int instructions, const Model *model, const L
                     float *qkv, float *out) {
     return call(context, instructions, check_attention(*model, *layer, *step),
                 [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool, c.space); });
+}
+
+int headrace_recur(void *context, int instructions, const Recurrence *recurrence) {
+    return call(context, instructions, check_recurrence(*recurrence),
+                [&](const Kernels &k, Context &c) { k.recur(*recurrence, c.pool, c.space); });
+}
+
+int headrace_convolve(void *context, int instructions, const Convolution *convolution) {
+    return call(context, instructions, check_convolution(*convolution),
+                [&](const Kernels &k, Context &c) { k.convolve(*convolution, c.pool); });
 }
 
 int headrace_normalize(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {

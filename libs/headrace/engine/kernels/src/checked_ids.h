@@ -21,6 +21,7 @@ enum Failure : int {
     kBadCount = 7,
     kUnknown = 8,
     kBadAdapter = 9,
+    kBadSlot = 10,
 };
 
 // Returns whether all of `count` numbers are in [0, limit). If one is not, `number` or `limit - 1 - number` is

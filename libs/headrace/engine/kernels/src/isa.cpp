@@ -2,9 +2,11 @@
 // HEADRACE_ISA as the namespace.
 
 #include "code_rounding.h"
+#include "convolution.h"
 #include "decoder.h"
 #include "encoder.h"
 #include "kernels.h"
+#include "recurrence.h"
 #include "rows.h"
 #include "sampling.h"
 
@@ -45,6 +47,10 @@ void run_attention(const Model &model, const Layer &layer, const Step &step, flo
     PagedAttention(model, step, pool, space).run(layer, qkv, out);
 }
 
+void run_recurrence(const Recurrence &recurrence, Pool &pool, Workspace &space) {
+    RecurrenceRun(recurrence, pool, space).run();
+}
+
 void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,
                          Pool &pool) {
     pool.run(rows, [&](int64_t row, int) {
@@ -62,8 +68,9 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step,  run_encoder, run_product,         run_attention, normalize_rows, activate_rows,
-                         gate_rows, route_rows,  find_likeliest_rows, draw_rows,     rank_rows,      pack_rounded};
+const Kernels kernels = {run_step,  run_encoder, run_product,    run_attention, normalize_rows,      activate_rows,
+                         gate_rows, route_rows,  run_recurrence, convolve_rows, find_likeliest_rows, draw_rows,
+                         rank_rows, pack_rounded};
 
 #if defined(HEADRACE_AMX)
 const char *why_not() { return why_no_tiles(); }

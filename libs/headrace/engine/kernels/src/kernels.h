@@ -28,6 +28,10 @@ struct Kernels {
     // Chooses the experts of each row and their weights, both [rows, chosen_count].
     void (*route)(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows,
                   Pool &pool);
+    // Runs a recurrence over the tokens of a step: see recurrence.h.
+    void (*recur)(const Recurrence &recurrence, Pool &pool, Workspace &space);
+    // Runs a convolution over the tokens of a step: see convolution.h.
+    void (*convolve)(const Convolution &convolution, Pool &pool);
     // Finds the token of each row with the largest logit, and that logit, which is NaN if any logit of the row is.
     void (*likeliest)(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,
                       Pool &pool);

@@ -53,6 +53,7 @@ struct Workspace {
     Buffer<Span> spans;                      // Of encoders
     Buffer<int64_t> tables;                  // Of encoders
     Buffer<float> blocks;                    // Of encoders: keys and values
+    Buffer<float> memories;                  // Of recurrences: what each thread moves
     Buffer<Part> parts;
     Buffer<int8_t> codes;
     Buffer<int32_t> words;

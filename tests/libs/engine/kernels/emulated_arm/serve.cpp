@@ -26,6 +26,8 @@ int headrace_activate(void *context, int instructions, int function, float cap, 
 int headrace_gate(void *context, int instructions, int function, const float *x, float *y, int64_t rows, int64_t size);
 int headrace_route(void *context, int instructions, const Routing *routing, const float *scores, float *shares,
                    int64_t *experts, int64_t rows);
+int headrace_recur(void *context, int instructions, const Recurrence *recurrence);
+int headrace_convolve(void *context, int instructions, const Convolution *convolution);
 int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary,
                        int64_t *token_ids, float *values);
 int headrace_draw(void *context, int instructions, Draw *draws, int64_t count, int64_t vocabulary);
@@ -81,6 +83,8 @@ int64_t serve(const Call &call) {
     if (name == "route")
         return headrace_route(context, set, at<Routing>(v[2]), at<float>(v[3]), at<float>(v[4]), at<int64_t>(v[5]),
                               v[6]);
+    if (name == "recur") return headrace_recur(context, set, at<Recurrence>(v[2]));
+    if (name == "convolve") return headrace_convolve(context, set, at<Convolution>(v[2]));
     if (name == "likeliest")
         return headrace_likeliest(context, set, at<float>(v[2]), v[3], v[4], at<int64_t>(v[5]), at<float>(v[6]));
     if (name == "draw") return headrace_draw(context, set, at<Draw>(v[2]), v[3], v[4]);

@@ -17,7 +17,10 @@ ENGINE = Path("tests/libs/engine")
 TESTS = (
     *(
         ENGINE / "kernels" / f"test_{name}.py"
-        for name in ("products", "checked_ids", "code_attention", "code_rounding")
+        for name in (
+            *("products", "checked_ids", "code_attention", "code_rounding"),
+            *("recurrence", "convolution", "checked_states"),
+        )
     ),
     ENGINE / "kernels" / "choice" / "test_self_test.py",
     ENGINE / "step" / "test_sampler.py",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.kernels.choice.trials.trial_encoder import TrialEncoder
 from headrace.engine.kernels.choice.trials.trial_model import TrialModel
+from headrace.engine.kernels.choice.trials.trial_states import TrialStates
 from headrace.engine.kernels.choice.trials.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.expert_kinds import ScoreKind, SharedKind
@@ -48,6 +49,9 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
     yield "step that sees all tokens with F16 keys and values", _model().run_bidirectional(context)
+    yield "recurrence of the delta rule", _states().recur(context, corrects=True)
+    yield "recurrence of a state space", _states().recur(context, corrects=False)
+    yield "convolution", _states().convolve(context)
     yield "batch of an encoder", _encoder().run(context)
     yield "batch of an encoder that rotates heads", _encoder().run_rotating(context)
 
@@ -151,6 +155,11 @@ def _weights() -> list[PackedWeight]:
 def _block_weights() -> list[PackedWeight]:
     generator = np.random.default_rng(3)
     return [block_weight(generator, (OUT, IN), storage) for storage in BLOCK_STORAGES]
+
+
+@functools.cache
+def _states() -> TrialStates:
+    return TrialStates(np.random.default_rng(5))
 
 
 @functools.cache

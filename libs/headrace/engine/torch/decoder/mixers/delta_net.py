@@ -8,9 +8,9 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
-from headrace.engine.torch.decoder.mixers.delta_rule import DeltaInputs, run_delta_rule
 from headrace.engine.torch.decoder.mixers.exact_functions import exp, sigmoid, softplus
+from headrace.engine.torch.decoder.recurrences.delta_rule import DeltaInputs
+from headrace.engine.torch.decoder.recurrences.recurrences import Recurrences
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import RowNorm
@@ -41,6 +41,7 @@ class DeltaNet:
     """Norm of each head's output."""
     activate: Callable[[Tensor], Tensor]
     """SiLU of [rows, size] numbers."""
+    recurrences: Recurrences
     output: Linear
 
     def __call__(self, inputs: Tensor, attention: PagedAttention) -> Tensor:
@@ -56,8 +57,9 @@ class DeltaNet:
         layer = states.layer(self.index)
         projected = self.inputs(inputs).float()
         joined, gates = torch.split(projected, [facts.channels, facts.value_row_count], dim=1)
-        convolved = self.activate(convolve(joined, self.taps, None, layer, states.step))
-        outputs = run_delta_rule(self._heads(convolved, self.rates(inputs).float()), layer, states.step.moves)
+        convolved = self.activate(self.recurrences.convolve(joined, self.taps, None, layer, states.step))
+        heads = self._heads(convolved, self.rates(inputs).float())
+        outputs = self.recurrences.run_delta_rule(heads, layer, states.step)
         normalized = self.norm(outputs.reshape(-1, facts.value_size)).view(len(inputs), -1)
         return (normalized * self.activate(gates.contiguous())).to(inputs.dtype)
 
@@ -68,15 +70,14 @@ class DeltaNet:
         queries, keys, values = torch.split(convolved, sizes, dim=1)
         corrections, forgettings = rates.chunk(2, dim=1)
         return DeltaInputs(
-            queries=self._shared(queries, self.query_norm),
-            keys=self._shared(keys, self.key_norm),
+            queries=self._normalized(queries, self.query_norm),
+            keys=self._normalized(keys, self.key_norm),
             values=values.reshape(count, -1, facts.value_size),
             kept=exp(-self.decay * softplus(forgettings + self.rate_bias)),
             corrections=sigmoid(corrections),
         )
 
-    def _shared(self, rows: Tensor, norm: RowNorm) -> Tensor:
-        """Normalizes queries or keys of all heads, and repeats each for its value heads: [tokens, heads, keys]."""
-        facts = self.facts
-        heads = norm(rows.reshape(-1, facts.key_size)).view(len(rows), -1, facts.key_size)
-        return heads.repeat_interleave(facts.value_head_count // facts.key_head_count, dim=1)
+    def _normalized(self, rows: Tensor, norm: RowNorm) -> Tensor:
+        """Normalizes queries or keys of all heads: [tokens, key heads, keys]."""
+        size = self.facts.key_size
+        return norm(rows.reshape(-1, size)).view(len(rows), -1, size)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
+from headrace.engine.torch.decoder.recurrences.recurrences import Recurrences
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 
@@ -21,6 +21,7 @@ class GatedConvolution:
     taps: Tensor
     """Weights fp32 [taps, channels], the oldest token first."""
     bias: Tensor | None
+    recurrences: Recurrences
     output: Linear
 
     def __call__(self, inputs: Tensor, attention: PagedAttention) -> Tensor:
@@ -34,5 +35,6 @@ class GatedConvolution:
     def _mix(self, inputs: Tensor, attention: PagedAttention) -> Tensor:
         states = states_of(attention)
         before, behind, values = self.inputs(inputs).float().chunk(3, dim=1)
-        convolved = convolve(before * values, self.taps, self.bias, states.layer(self.index), states.step)
+        layer, convolve = states.layer(self.index), self.recurrences.convolve
+        convolved = convolve(before * values, self.taps, self.bias, layer, states.step)
         return (behind * convolved).to(inputs.dtype)

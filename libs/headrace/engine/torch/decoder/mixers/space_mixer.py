@@ -8,9 +8,9 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.torch.attention.paged_attention import PagedAttention
-from headrace.engine.torch.decoder.mixers.causal_convolution import convolve
 from headrace.engine.torch.decoder.mixers.exact_functions import exp, softplus
-from headrace.engine.torch.decoder.mixers.space_scan import SpaceInputs, scan_space
+from headrace.engine.torch.decoder.recurrences.recurrences import Recurrences
+from headrace.engine.torch.decoder.recurrences.space_scan import SpaceInputs
 from headrace.engine.torch.decoder.states.stateful_attention import states_of
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import RowNorm
@@ -40,6 +40,7 @@ class SpaceMixer:
     """Weights fp32 [inner] of that norm. None: there is no norm."""
     activate: Callable[[Tensor], Tensor]
     """SiLU of [rows, size] numbers."""
+    recurrences: Recurrences
     output: Linear
 
     def __call__(self, inputs: Tensor, attention: PagedAttention) -> Tensor:
@@ -55,9 +56,9 @@ class SpaceMixer:
         layer = states.layer(self.index)
         sizes = [facts.inner_size, facts.channels, facts.head_count]
         gates, joined, steps = torch.split(self.inputs(inputs).float(), sizes, dim=1)
-        convolved = self.activate(convolve(joined, self.taps, self.bias, layer, states.step))
+        convolved = self.activate(self.recurrences.convolve(joined, self.taps, self.bias, layer, states.step))
         heads = self._heads(convolved, softplus(steps + self.step_bias))
-        outputs = scan_space(heads, layer, states.step.moves) + heads.values * self.skip[:, None]
+        outputs = self.recurrences.scan_space(heads, layer, states.step) + heads.values * self.skip[:, None]
         return self._gated(outputs.flatten(1), self.activate(gates.contiguous())).to(inputs.dtype)
 
     def _gated(self, outputs: Tensor, gates: Tensor) -> Tensor:
@@ -76,17 +77,12 @@ class SpaceMixer:
 
     def _heads(self, convolved: Tensor, steps: Tensor) -> SpaceInputs:
         """Splits rows into heads. Consecutive heads of a group share its products."""
-        facts = self.facts
+        facts, count = self.facts, len(convolved)
         values, keys, queries = torch.split(convolved, [facts.inner_size, facts.group_size, facts.group_size], dim=1)
         return SpaceInputs(
-            queries=self._shared(queries),
-            keys=self._shared(keys),
-            values=values.reshape(len(values), -1, facts.head_size),
+            queries=queries.reshape(count, facts.group_count, facts.state_size),
+            keys=keys.reshape(count, facts.group_count, facts.state_size),
+            values=values.reshape(count, -1, facts.head_size),
             steps=steps,
             kept=exp(-self.decay * steps),
         )
-
-    def _shared(self, rows: Tensor) -> Tensor:
-        facts = self.facts
-        groups = rows.reshape(len(rows), facts.group_count, facts.state_size)
-        return groups.repeat_interleave(facts.head_count // facts.group_count, dim=1)

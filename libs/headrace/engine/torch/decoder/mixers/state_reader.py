@@ -18,6 +18,7 @@ from headrace.engine.torch.decoder.mixers.exact_functions import exp
 from headrace.engine.torch.decoder.mixers.gated_convolution import GatedConvolution
 from headrace.engine.torch.decoder.mixers.scaled_linear import factor_of, scaled
 from headrace.engine.torch.decoder.mixers.space_mixer import SpaceMixer
+from headrace.engine.torch.decoder.recurrences.choose_recurrences import choose_recurrences
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
 
@@ -39,6 +40,7 @@ class StateReader:
         self._states = states
         self._weights = weights
         self._operators = operators
+        self._recurrences = choose_recurrences(operators)
 
     def read(self, index: int) -> TokenMixer:
         """Reads what a layer has in the place of attention. Raises TypeError for a kind of state without a reader."""
@@ -54,8 +56,14 @@ class StateReader:
     def _convolution(self, facts: ShortConvolution, index: int) -> GatedConvolution:
         parts = read_convolution(self._weights, facts, index, self._config.hidden_size)
         taps = parts.taps.squeeze(1).T.contiguous()
-        number = self._states.layers.index(index)
-        return GatedConvolution(number, self._linear(parts.inputs), taps, parts.bias, self._linear(parts.output))
+        return GatedConvolution(
+            index=self._states.layers.index(index),
+            inputs=self._linear(parts.inputs),
+            taps=taps,
+            bias=parts.bias,
+            recurrences=self._recurrences,
+            output=self._linear(parts.output),
+        )
 
     def _delta(self, facts: GatedDelta, index: int) -> DeltaNet:
         parts = read_delta(self._weights, facts, index, self._config.hidden_size)
@@ -73,6 +81,7 @@ class StateReader:
             key_norm=operators.rms_norm(scale, NORM_EPSILON / size),
             norm=operators.rms_norm(parts.norm, self._config.rms_norm_epsilon),
             activate=partial(operators.activate, activation="silu"),
+            recurrences=self._recurrences,
             output=self._linear(parts.output),
         )
 
@@ -93,6 +102,7 @@ class StateReader:
             unit_norm=self._operators.rms_norm(ones, facts.norm_epsilon),
             norm=parts.norm,
             activate=partial(self._operators.activate, activation="silu"),
+            recurrences=self._recurrences,
             output=scaled(self._linear(parts.output), factor_of(parts.skip, facts.output_factor)),
         )
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.engine.kv.sequence_state import MAX_CAPTURES
 from headrace.engine.step.step_arrays import Integers, StepArrays
 from headrace.engine.torch.device.device_copy import to_device
 
@@ -47,13 +48,16 @@ class StateStep:
     """Rows of the tails that are captured, int64 [captured, taps - 1]."""
     moves: tuple[StateMove, ...]
     """The same for each span."""
+    numbers: Integers
+    """The same as integers [spans, 8], for the CPU kernels: see `StateMove` in `kernels/src/abi.h`."""
 
     @classmethod
     def of(cls, arrays: StepArrays, spare: int, width: int, device: torch.device) -> "StateStep":
         """Lays a step out for a convolution of `width` taps. Spans without a state begin a text, and leave theirs in
         the slot `spare`."""
         spans = arrays.spans
-        moves = arrays.states if len(arrays.states) else np.tile([-1, spare, 0, spare], (len(spans), 1))
+        none = [-1, spare, *[0, spare] * MAX_CAPTURES]
+        moves = arrays.states if len(arrays.states) else np.tile(none, (len(spans), 1))
         captures = _Captures.of(moves)
         counts, lanes = spans[:, 1], np.arange(len(spans))
         owners, local = np.repeat(lanes, counts), np.arange(arrays.token_count) - np.repeat(spans[:, 0], counts)
@@ -68,7 +72,10 @@ class StateStep:
         )
         sources, targets, slots, seen, tails, captured_tails = (to_device(part.copy(), device) for part in parts)
         is_new = to_device(moves[:, 0] < 0, device)
-        return cls(sources, is_new, targets, slots, seen, tails, captured_tails, tuple(_moves(spans, moves)))
+        numbers = np.column_stack([spans[:, :2], moves])
+        # Kernels of several threads would write the spare slot at once.
+        numbers[numbers[:, 3] == spare, 3] = -1
+        return cls(sources, is_new, targets, slots, seen, tails, captured_tails, tuple(_moves(spans, moves)), numbers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.torch.decoder.mixers.token_order import run_in_order
+from headrace.engine.torch.decoder.recurrences.token_order import run_in_order, share_heads
 from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateMove
 
@@ -20,9 +20,9 @@ class SpaceInputs:
     """Inputs of all tokens of a step, fp32."""
 
     queries: Tensor
-    """Products that read the memory [tokens, heads, state]."""
+    """Products that read the memory [tokens, groups, state]. Consecutive heads share one."""
     keys: Tensor
-    """Products by which values are taken in [tokens, heads, state]."""
+    """Products by which values are taken in [tokens, groups, state]."""
     values: Tensor
     """Inputs [tokens, heads, values]."""
     steps: Tensor
@@ -34,10 +34,11 @@ class SpaceInputs:
 def scan_space(inputs: SpaceInputs, layer: StateLayer, moves: Sequence[StateMove]) -> Tensor:
     """Returns the outputs fp32 [tokens, heads, values], and moves the memories of all spans behind their tokens."""
     taken = inputs.values * inputs.steps[:, :, None]
+    queries, keys = (share_heads(each, taken.shape[1]) for each in (inputs.queries, inputs.keys))
     tokens = list(
         zip(
-            inputs.queries.unsqueeze(2).unbind(),
-            inputs.keys.unsqueeze(3).unbind(),
+            queries.unsqueeze(2).unbind(),
+            keys.unsqueeze(3).unbind(),
             taken.unsqueeze(2).unbind(),
             inputs.kept[:, :, None, None].unbind(),
             strict=True,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.torch.decoder.mixers.token_order import run_in_order
+from headrace.engine.torch.decoder.recurrences.token_order import run_in_order, share_heads
 from headrace.engine.torch.decoder.states.state_arena import StateLayer
 from headrace.engine.torch.decoder.states.state_step import StateMove
 
@@ -21,9 +21,9 @@ class DeltaInputs:
     """Inputs of all tokens of a step, fp32."""
 
     queries: Tensor
-    """Normalized queries [tokens, heads, keys]."""
+    """Normalized queries [tokens, key heads, keys]. Consecutive heads share one."""
     keys: Tensor
-    """Normalized keys [tokens, heads, keys]."""
+    """Normalized keys [tokens, key heads, keys]."""
     values: Tensor
     """Values [tokens, heads, values]."""
     kept: Tensor
@@ -34,10 +34,11 @@ class DeltaInputs:
 
 def run_delta_rule(inputs: DeltaInputs, layer: StateLayer, moves: Sequence[StateMove]) -> Tensor:
     """Returns the outputs fp32 [tokens, heads, values], and moves the memories of all spans behind their tokens."""
+    queries, keys = (share_heads(each, inputs.values.shape[1]) for each in (inputs.queries, inputs.keys))
     tokens = list(
         zip(
-            inputs.queries.unsqueeze(2).unbind(),
-            inputs.keys.unsqueeze(2).unbind(),
+            queries.unsqueeze(2).unbind(),
+            keys.unsqueeze(2).unbind(),
             inputs.values.unsqueeze(2).unbind(),
             inputs.kept[:, :, None, None].unbind(),
             inputs.corrections[:, :, None, None].unbind(),

@@ -29,3 +29,8 @@ def run_in_order(
                 layer.memories[slot] = memory
         layer.memories[move.target] = memory
     return outputs
+
+
+def share_heads(rows: Tensor, head_count: int) -> Tensor:
+    """Repeats each head of [tokens, heads, size] for the consecutive heads that share it."""
+    return rows.repeat_interleave(head_count // rows.shape[1], dim=1)
