@@ -28,6 +28,11 @@ def sequence_id(request_id: RequestId, index: int) -> SequenceId:
     return SequenceId(f"{request_id}{_INDEX}{index}")
 
 
+def is_first_sequence(name: str) -> bool:
+    """Whether an id of a sequence is that of the first of its request. Names without an index are."""
+    return name.rpartition(_INDEX)[2] in ("0", name)
+
+
 def attempt_id(sequence: str, attempt: int) -> AttemptId:
     """Names one placement of an output. `attempt` counts from 1."""
     return AttemptId(f"{sequence}{_ATTEMPT}{attempt}")

@@ -1,5 +1,7 @@
 """Requests are late for what their class is refused for, and never for what no worker could do."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.scheduler.core.foresight.lateness import Expectation, excess_seconds, is_in_time
@@ -31,6 +33,15 @@ def ticket(urgency: Urgency = Urgency.INTERACTIVE, wanted: float | None = None) 
 def test_excess(urgency: Urgency, wanted: float | None, expected: Expectation, excess: float) -> None:
     one = ticket(urgency, wanted)
     assert (excess_seconds(one, expected, BOTH, 0.0) if BOTH.concern(one) else 0.0) == pytest.approx(excess)
+
+
+@pytest.mark.parametrize(("name", "may_be"), [("a.1f-0", True), ("a.1f-12", False), ("a.1f-10", False), ("r", True)])
+def test_only_the_first_output_of_a_request_may_be_refused(name: str, may_be: bool) -> None:
+    assert BOTH.concern(replace(ticket(), request_id=name)) is may_be
+
+
+def test_one_that_had_a_place_may_not() -> None:
+    assert not BOTH.concern(replace(ticket(), resumes=True))
 
 
 def test_who_is_in_time_for_all_that_was_asked_for_is_in_time() -> None:
