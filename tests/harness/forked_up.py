@@ -13,23 +13,25 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.launch.roster import SERVICE_ROLES
 from headrace.supervisor.spawning.fork_request import ForkRequest
-from headrace.supervisor.spawning.fork_server import PID, serve
-from headrace.supervisor.spawning.parent_death import adopt_orphans
+from headrace.supervisor.spawning.fork_server import PID, become, import_services, receive_request
+from headrace.supervisor.spawning.parent_death import die_with_parent
 
-COMMAND = "headrace.cli"
+COMMAND, WAIT = "headrace.cli", "wait"
 ANSWER_SECONDS = 60.0
 
 
 class ForkedUp:
     """Stands in for the `subprocess.Popen` of a command."""
 
-    def __init__(self, pid: int, stdout: int, stderr: int) -> None:
-        """`stdout`, `stderr`: descriptors from which its output and its errors are read."""
+    def __init__(self, pid: int, stdout: int, stderr: int, code_of: Callable[[int], int]) -> None:
+        """`stdout`, `stderr`: descriptors from which its output and its errors are read. `code_of` asks for the exit
+        code of a process that has ended."""
         self.pid = pid
+        self._code_of = code_of
         self.returncode: int | None = None
         self.stdout, self.stderr = os.fdopen(stdout), os.fdopen(stderr)
         self._descriptor = os.pidfd_open(pid)
@@ -60,7 +62,7 @@ class ForkedUp:
         return said
 
     def _reap(self) -> None:
-        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.returncode = self._code_of(self.pid)
         os.close(self._descriptor)
 
 
@@ -68,7 +70,6 @@ class Forks:
     """The process that forks commands, for as long as the tests run."""
 
     def __init__(self) -> None:
-        adopt_orphans()
         self._asking = threading.Lock()
         self._folder, self._environment = os.getcwd(), dict(os.environ)
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -85,13 +86,18 @@ class Forks:
     def start(self, arguments: Sequence[str]) -> ForkedUp:
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         (out, stdout), (err, stderr) = os.pipe(), os.pipe()
-        request = ForkRequest(os.getpid(), COMMAND, arguments, changed, [2])
-        with self._asking:
-            socket.send_fds(self._socket, [request.encoded()], [stdout, stderr])
-            answer = self._socket.recv(PID.size)
+        pid = self._ask(ForkRequest(os.getpid(), COMMAND, arguments, changed, [2]), [stdout, stderr])
         os.close(stdout)
         os.close(stderr)
-        return ForkedUp(PID.unpack(answer)[0], out, err)
+        return ForkedUp(pid, out, err, self._code_of)
+
+    def _code_of(self, pid: int) -> int:
+        return self._ask(ForkRequest(os.getpid(), WAIT, [str(pid)], {}, []), [])
+
+    def _ask(self, request: ForkRequest, descriptors: Sequence[int]) -> int:
+        with self._asking:
+            socket.send_fds(self._socket, [request.encoded()], descriptors)
+            return int(PID.unpack(self._socket.recv(PID.size))[0])
 
     def _close(self) -> None:
         self._socket.close()
@@ -114,9 +120,23 @@ def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
 
 
 def main() -> None:
+    """Forks a command for each request, or tells the exit code of one that has ended, until the socket is closed."""
+    tests = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent()
     importlib.import_module("headrace.cli.commands.up.up")
-    services = [f"headrace.{role}" for role in SERVICE_ROLES]
-    serve(socket.socket(fileno=int(sys.argv[1])), os.getppid(), services)
+    import_services([f"headrace.{role}" for role in SERVICE_ROLES])
+    while message := receive_request(tests):
+        request, descriptors = message
+        if request.module == WAIT:
+            tests.send(PID.pack(os.waitstatus_to_exitcode(os.waitpid(int(request.arguments[0]), 0)[1])))
+            continue
+        if not (pid := os.fork()):
+            tests.close()
+            die_with_parent()
+            become(request, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        tests.send(PID.pack(pid))
 
 
 if __name__ == "__main__":

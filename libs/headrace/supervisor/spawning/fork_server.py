@@ -38,12 +38,12 @@ def serve(supervisor: socket.socket, parent: int, services: Sequence[str]) -> No
     if os.getppid() == parent:
         with contextlib.suppress(Exception):
             set_process_title("headrace fork server")
-            _import(services)
-            while message := _receive(supervisor):
+            import_services(services)
+            while message := receive_request(supervisor):
                 request, descriptors = message
                 if _fork(supervisor, request):
                     supervisor.close()
-                    _become(request, descriptors)
+                    become(request, descriptors)
                 for descriptor in descriptors:
                     os.close(descriptor)
     os._exit(0)
@@ -57,7 +57,8 @@ def _leave_streams() -> None:
     os.close(nothing)
 
 
-def _import(services: Sequence[str]) -> None:
+def import_services(services: Sequence[str]) -> None:
+    """Imports what is to be forked. Raises RuntimeError where that has started a thread."""
     # Imports leave hardly any garbage, and looking for it takes a tenth of their time. Services look again.
     gc.disable()
     if not sys.flags.safe_path:
@@ -72,7 +73,8 @@ def _import(services: Sequence[str]) -> None:
         raise RuntimeError("an import has started a thread, which no fork would have")
 
 
-def _receive(supervisor: socket.socket) -> tuple[ForkRequest, list[int]] | None:
+def receive_request(supervisor: socket.socket) -> tuple[ForkRequest, list[int]] | None:
+    """Waits for a request and its descriptors. None: the socket is closed."""
     content, descriptors, _, _ = socket.recv_fds(supervisor, MAX_BYTES, MAX_DESCRIPTORS)
     return (ForkRequest.decoded(content), descriptors) if content else None
 
@@ -106,7 +108,7 @@ def _fork(supervisor: socket.socket, request: ForkRequest) -> bool:
     return False
 
 
-def _become(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
+def become(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
     """Runs a service as `python -m` would, and ends."""
     os.setsid()
     _take(descriptors, request.numbers)
@@ -118,7 +120,7 @@ def _become(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
     try:
         runpy.run_module(request.module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
-        code = int(end.code or 0)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - it is the end of the process
         traceback.print_exc()
         code = 1
