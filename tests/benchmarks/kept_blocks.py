@@ -20,11 +20,12 @@ from pathlib import Path
 import httpx2
 from tests.benchmarks.grown_model import SHAPES, grow
 from tests.benchmarks.grown_page import write_page
-from tests.benchmarks.moved_requests import prompt
+from tests.benchmarks.story_prompt import story_prompt
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
 from headrace.demo_model import CHECKPOINT
 
+SENTENCE_COUNT = 110
 TIMEOUT = 300.0
 SETTLE_SECONDS = 3.0
 """Time for blocks to be written, before a worker is killed."""
@@ -34,7 +35,13 @@ Figures = dict[str, list[float]]
 
 def first_token(client: httpx2.Client, model: str, number: int) -> tuple[float, str, int]:
     """Returns the time to the first token in ms, the text, and the tokens of the prompt that were cached."""
-    body = {"model": model, "prompt": prompt(number), "max_tokens": 8, "temperature": 0, "cache": False}
+    body = {
+        "model": model,
+        "prompt": story_prompt(number, SENTENCE_COUNT),
+        "max_tokens": 8,
+        "temperature": 0,
+        "cache": False,
+    }
     options = {"stream": True, "stream_options": {"include_usage": True}}
     started, first, text, cached = time.perf_counter(), 0.0, "", 0
     with client.stream("POST", "/v1/completions", json=body | options) as response:

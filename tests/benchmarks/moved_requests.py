@@ -8,7 +8,6 @@ interleaved. Told are the longest pauses of the streams after the drain began, a
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import platform as machine
@@ -18,14 +17,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import httpx2
-from tests.benchmarks.grown_model import SHAPES, grow
+from tests.benchmarks.blocks_that_travel import KINDS, MODEL, platforms_of_kinds
 from tests.benchmarks.grown_page import write_page
-from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
+from tests.benchmarks.story_prompt import story_prompt
 
-from headrace.demo_model import CHECKPOINT
-
-KINDS = {"computed": 1 << 30, "fetched": 256}
-"""Fewest tokens for which KV blocks travel."""
 STREAM_COUNT, SENTENCE_COUNT, TOKEN_COUNT = 6, 110, 160
 BEGUN_TOKENS = 24
 """Tokens of each stream before the drain."""
@@ -58,14 +53,15 @@ class Pauses:
         self.longest = 0.0
 
 
-def prompt(number: int) -> str:
-    """A prompt of some 1100 tokens that begins as no other does."""
-    return f"Story {number}. " + " ".join(f"The river {index * 7 + number} flows." for index in range(SENTENCE_COUNT))
-
-
 async def stream(client: httpx2.AsyncClient, model: str, number: int, pauses: Pauses) -> None:
     """Reads one stream to its end."""
-    body = {"model": model, "prompt": prompt(number), "max_tokens": TOKEN_COUNT, "temperature": 0, "ignore_eos": True}
+    body = {
+        "model": model,
+        "prompt": story_prompt(number, SENTENCE_COUNT),
+        "max_tokens": TOKEN_COUNT,
+        "temperature": 0,
+        "ignore_eos": True,
+    }
     async with client.stream("POST", "/v1/completions", json=body | {"stream": True, "cache": False}) as response:
         response.raise_for_status()
         async for line in response.aiter_lines():
@@ -90,26 +86,14 @@ async def measure_round(url: str, model: str, first: int, worker: str) -> list[P
 def measure(rounds: int, folder: Path, shape: str) -> dict[str, dict[str, list[float]]]:
     """Figures of each kind, one per round, in ms: the longest pause of all streams, and the mean of each one's longest;
     and the number of requests that moved."""
-    checkpoint = folder / "grown"
-    grow(CHECKPOINT, checkpoint, SHAPES[shape][0])
     figures: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
-    with contextlib.ExitStack() as stack:
-        platforms: dict[str, RunningPlatform] = {}
-        for kind, least in KINDS.items():
-            config = folder / f"{kind}.toml"
-            config.write_text(
-                f"[scheduler]\nleast_transfer_token_count = {least}\n"
-                "\n[worker]\nspeculation = 'off'\nthread_count = 1\n"
-            )
-            arguments = [str(checkpoint), "--replicas", "2", "--config", str(config)]
-            started = running_platform(folder / kind, arguments, counts=ONE_TOKENIZER)
-            platforms[kind] = stack.enter_context(started)
+    with platforms_of_kinds(folder, shape) as platforms:
         for number in range(rounds):
             texts = []
             for kind, platform in platforms.items():
                 before = platform.metrics().get(MOVES, 0)
                 worker = f"worker-{number % 2}"
-                found = asyncio.run(measure_round(platform.http, "grown", STREAM_COUNT * number, worker))
+                found = asyncio.run(measure_round(platform.http, MODEL, STREAM_COUNT * number, worker))
                 texts.append([each.text for each in found])
                 figures[kind]["longest pause of all"].append(1e3 * max(each.longest for each in found))
                 figures[kind]["longest of each, mean"].append(1e3 * statistics.mean(each.longest for each in found))

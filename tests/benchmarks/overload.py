@@ -12,9 +12,8 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.benchmarks.predicted_first_tokens import WORKERS
+from tests.benchmarks.unlike_workers import add_unlike_workers
 
-from headrace.engine.engines.sim import SimConfig
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
@@ -58,27 +57,12 @@ class Served:
         return sum(one.ending is not Ending.REFUSED for one in retries) / len(retries) if retries else None
 
 
-def add_workers(platform: SimulatedPlatform) -> None:
-    """Adds the four unlike workers."""
-    for name, (base, prompt, sequence, limit) in WORKERS.items():
-        config = SimConfig(
-            max_model_length=131_072,
-            block_count=16_384,
-            max_step_token_count=limit,
-            base_seconds=base,
-            prefill_seconds_per_token=prompt,
-            decode_seconds_per_sequence=sequence,
-            prefix_cache=False,
-        )
-        platform.add_worker(name, config)
-
-
 def play(traffic: Traffic, rate: float, policy: Policy, deadline_seconds: float, retries: int) -> Served:
     """Plays traffic to its end."""
     platform = SimulatedPlatform(policy)
     served = Served(platform, {})
     counts: dict[str, int] = {}
-    add_workers(platform)
+    add_unlike_workers(platform)
 
     def ask(ticket: Ticket) -> None:
         platform.submit(ticket.arrival, ticket, output_token_count=counts[ticket.request_id])

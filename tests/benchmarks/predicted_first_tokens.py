@@ -11,38 +11,21 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from headrace.engine.engines.sim import SimConfig
+from tests.benchmarks.unlike_workers import WORKERS, add_unlike_workers
+
 from headrace.load_generator.percentile import percentile
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.simulation.simulated_platform import MODEL, SimulatedPlatform
 from headrace.scheduler.simulation.trace_file import read_trace
 from headrace.scheduler.simulation.traffic import Traffic
 
-WORKERS = {
-    "H100": (0.008, 2.5e-5, 6e-5, 4096),
-    "A100": (0.012, 5e-5, 1e-4, 2048),
-    "L4": (0.03, 2e-4, 3e-4, 1024),
-    "CPU": (0.06, 1e-3, 2e-3, 512),
-}
-"""Assumed seconds of a step, of a prompt's token and of a sequence, and tokens of a step. An 8B model's orders of
-magnitude."""
 DEADLINE_SECONDS = 600.0
 
 
 def play(traffic: Traffic, rate: float, *, measures_pace: bool) -> SimulatedPlatform:
     """Plays traffic to its end. `measures_pace`: whether workers fit the times of their steps."""
     platform = SimulatedPlatform(measures_pace=measures_pace)
-    for name, (base, prompt, sequence, limit) in WORKERS.items():
-        config = SimConfig(
-            max_model_length=131_072,
-            block_count=16_384,
-            max_step_token_count=limit,
-            base_seconds=base,
-            prefill_seconds_per_token=prompt,
-            decode_seconds_per_sequence=sequence,
-            prefix_cache=False,
-        )
-        platform.add_worker(name, config)
+    add_unlike_workers(platform)
     for number, arrival in enumerate(traffic.at_rate(rate)):
         counts = arrival.prompt_token_count, arrival.output_token_count
         ticket = Ticket(f"{number:07d}", 1, MODEL, "", arrival.time, arrival.time + DEADLINE_SECONDS, *counts)

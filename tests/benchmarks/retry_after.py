@@ -11,7 +11,8 @@ import itertools
 import random
 import sys
 
-from tests.benchmarks.overload import MOST_TOKENS, add_workers
+from tests.benchmarks.overload import MOST_TOKENS
+from tests.benchmarks.unlike_workers import add_unlike_workers
 
 from headrace.load_generator.percentile import percentile
 from headrace.scheduler.core.policy import Policy
@@ -38,7 +39,7 @@ class Crowd:
         self._outputs: dict[str, int] = {}
         self._numbers = itertools.count()
         self.platform.on_reject = self._come_back
-        add_workers(self.platform)
+        add_unlike_workers(self.platform)
         time = 0.0
         while time < USUAL_SECONDS:
             time += self._chance.expovariate(USUAL_RATE)

@@ -9,7 +9,6 @@ interleaved. Told are the times to the first token, the tokens that were not com
 worker holds. Texts must be equal.
 """
 
-import contextlib
 import json
 import os
 import platform as machine
@@ -21,26 +20,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.benchmarks.grown_model import SHAPES, grow
+from tests.benchmarks.blocks_that_travel import KINDS, MODEL, platforms_of_kinds
 from tests.benchmarks.grown_page import write_page
-from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
+from tests.benchmarks.story_prompt import story_prompt
+from tests.harness.running_platform import RunningPlatform
 
-from headrace.demo_model import CHECKPOINT
-
-KINDS = {"computed": 1 << 30, "fetched": 256}
-"""Fewest tokens for which KV blocks travel."""
 SENTENCE_COUNT, TOKEN_COUNT, STREAM_TOKENS = 100, 4, 900
 TIMEOUT = 300.0
 
 
 def prompt(number: int) -> str:
     """A beginning of some 1,000 tokens, which no other number has."""
-    return f"Story {number}. " + " ".join(f"The river {index * 7 + number} flows." for index in range(SENTENCE_COUNT))
+    return story_prompt(number, SENTENCE_COUNT)
 
 
 def asked(text: str, token_count: int) -> dict[str, Any]:
     """Body of a request."""
-    usual = {"model": "grown", "temperature": 0, "ignore_eos": True, "stream": True, "cache": False}
+    usual = {"model": MODEL, "temperature": 0, "ignore_eos": True, "stream": True, "cache": False}
     return usual | {"prompt": text, "max_tokens": token_count, "stream_options": {"include_usage": True}}
 
 
@@ -101,20 +97,8 @@ def measure_round(platform: RunningPlatform, number: int) -> tuple[Stream, Strea
 
 def measure(rounds: int, folder: Path, shape: str) -> dict[str, dict[str, list[float]]]:
     """Figures of each kind, one per round: milliseconds to first tokens, and cached tokens."""
-    checkpoint = folder / "grown"
-    grow(CHECKPOINT, checkpoint, SHAPES[shape][0])
     figures: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
-    with contextlib.ExitStack() as stack:
-        platforms = {}
-        for kind, least in KINDS.items():
-            config = folder / f"{kind}.toml"
-            config.write_text(
-                f"[scheduler]\nleast_transfer_token_count = {least}\n"
-                "\n[worker]\nspeculation = 'off'\nthread_count = 1\nmax_running_count = 1\n"
-            )
-            arguments = [str(checkpoint), "--replicas", "2", "--config", str(config)]
-            started = running_platform(folder / kind, arguments, counts=ONE_TOKENIZER)
-            platforms[kind] = stack.enter_context(started)
+    with platforms_of_kinds(folder, shape, "max_running_count = 1") as platforms:
         for number in range(rounds + 1):
             texts = []
             for kind, platform in platforms.items():

@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 from headrace.launch.roster import SERVICE_ROLES
-from headrace.supervisor.spawning.fork_request import ForkRequest
-from headrace.supervisor.spawning.fork_server import PID, become, import_services, receive_request
+from headrace.supervisor.spawning.fork_request import MAX_BYTES, ForkRequest
+from headrace.supervisor.spawning.fork_server import MAX_DESCRIPTORS, PID, become, import_services
 from headrace.supervisor.spawning.parent_death import die_with_parent
 
-COMMAND, WAIT = "headrace.cli", "wait"
+COMMAND = "headrace.cli"
 ANSWER_SECONDS = 60.0
 
 
@@ -86,17 +86,17 @@ class Forks:
     def start(self, arguments: Sequence[str]) -> ForkedUp:
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
         (out, stdout), (err, stderr) = os.pipe(), os.pipe()
-        pid = self._ask(ForkRequest(os.getpid(), COMMAND, arguments, changed, [2]), [stdout, stderr])
+        pid = self._ask(ForkRequest(os.getpid(), COMMAND, arguments, changed, [2]).encoded(), [stdout, stderr])
         os.close(stdout)
         os.close(stderr)
         return ForkedUp(pid, out, err, self._code_of)
 
     def _code_of(self, pid: int) -> int:
-        return self._ask(ForkRequest(os.getpid(), WAIT, [str(pid)], {}, []), [])
+        return self._ask(PID.pack(pid), [])
 
-    def _ask(self, request: ForkRequest, descriptors: Sequence[int]) -> int:
+    def _ask(self, request: bytes, descriptors: Sequence[int]) -> int:
         with self._asking:
-            socket.send_fds(self._socket, [request.encoded()], descriptors)
+            socket.send_fds(self._socket, [request], descriptors)
             return int(PID.unpack(self._socket.recv(PID.size))[0])
 
     def _close(self) -> None:
@@ -120,20 +120,21 @@ def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
 
 
 def main() -> None:
-    """Forks a command for each request, or tells the exit code of one that has ended, until the socket is closed."""
+    """Forks a command for each request, until the socket is closed. A request without descriptors is the id of a process
+    that has ended: the answer is its exit code."""
     tests = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent()
     importlib.import_module("headrace.cli.commands.up.up")
     import_services([f"headrace.{role}" for role in SERVICE_ROLES])
-    while message := receive_request(tests):
-        request, descriptors = message
-        if request.module == WAIT:
-            tests.send(PID.pack(os.waitstatus_to_exitcode(os.waitpid(int(request.arguments[0]), 0)[1])))
+    while (message := socket.recv_fds(tests, MAX_BYTES, MAX_DESCRIPTORS))[0]:
+        request, descriptors = message[:2]
+        if not descriptors:
+            tests.send(PID.pack(os.waitstatus_to_exitcode(os.waitpid(PID.unpack(request)[0], 0)[1])))
             continue
         if not (pid := os.fork()):
             tests.close()
             die_with_parent()
-            become(request, descriptors)
+            become(ForkRequest.decoded(request), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         tests.send(PID.pack(pid))

@@ -1,4 +1,4 @@
-"""Services watch the tasks that they cannot do without: when one fails, the process is told to end."""
+"""A service exits when a task it depends on fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

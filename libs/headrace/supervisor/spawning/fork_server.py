@@ -50,7 +50,7 @@ def serve(supervisor: socket.socket, parent: int, services: Sequence[str]) -> No
 
 
 def _leave_streams() -> None:
-    """Gives standard input, output and errors up: their readers wait until all who have them have ended."""
+    """Redirects the standard streams to /dev/null: their readers wait until every process that has them has ended."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)

@@ -4,16 +4,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from headrace.gateway.batches.lines.batch_input import BatchInput, BatchLine
 from headrace.gateway.batches.lines.batch_output import BatchOutput
 from headrace.gateway.batches.lines.line_answer import answered
 from headrace.gateway.batches.lines.line_caller import LineCaller
-from headrace.gateway.batches.lines.result_log import OK, ResultLog, read_results
+from headrace.gateway.batches.lines.result_log import OK, ResultLog, opened_log, read_results
 from headrace.gateway.batches.lines.retry_pause import RATE_LIMITED, retry_pause
 from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
 from headrace.gateway.batches.storage.batch_store import INPUT, LeaseLost
-from headrace.gateway.batches.storage.disk import on_disk
+from headrace.gateway.batches.storage.disk import held_on_disk, on_disk
 from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.config import GatewaySettings
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
@@ -79,12 +80,9 @@ class BatchRun:
             await self._save()
         elif not await self._validate():
             return
-        log = await on_disk(ResultLog, self._folder, fence)
-        try:
+        async with held_on_disk(partial(opened_log, self._folder, fence)) as log:
             await on_disk(self._read_done)
             ending = await self._answer_until_end(log)
-        finally:
-            log.close()
         await self._end(ending)
 
     async def _validate(self) -> bool:

@@ -195,7 +195,7 @@ def crowd(seed: int) -> tuple[list[float], list[float]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_retries_of_requests_of_any_length_find_room_when_they_were_told(seed: int) -> None:
-    """Though nobody tells how long outputs will be: they ask for ten times as much as they need."""
+    """Output lengths are unknown: requests ask for ten times what they use."""
     told, freed = crowd(seed)
     assert len(told) > 300
     errors = [abs(one - real) / real for one, real in zip(told, freed, strict=False) if real > 0.5]

@@ -1,16 +1,15 @@
 """The routes of /v1/files: files of requests for batches, and what batches have answered."""
 
-import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import BinaryIO
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.api.openai.batch_body import MAX_SECONDS, MIN_SECONDS
-from headrace.gateway.batches.storage.disk import on_disk
+from headrace.gateway.batches.storage.disk import held_on_disk, on_disk
 from headrace.gateway.batches.storage.file_store import FileStore
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, needed
 from headrace.gateway.batches.storage.stored_file import INPUT, StoredFile
@@ -60,7 +59,7 @@ class FileRoutes:
         tenant, file_id = exchange.caller.tenant.name, new_id(FILE)
         limit = min(self._settings.file_max_bytes, await on_disk(self._store.remaining, tenant))
         byte_count = 0
-        async with _opened(self._store.content(tenant, file_id)) as content:
+        async with held_on_disk(partial(self._store.content, tenant, file_id)) as content:
             async for part in exchange.read_parts(limit + FORM_BYTES, TRANSFER_SECONDS):
                 for piece in form.feed(part):
                     byte_count += len(piece)
@@ -89,13 +88,10 @@ class FileRoutes:
     async def send_content(self, exchange: HttpExchange) -> None:
         file = await self._find(exchange)
         path = self._store.content_path(exchange.caller.tenant.name, file.id)
-        content = await on_disk(path.open, "rb")
-        try:
+        async with held_on_disk(partial(path.open, "rb")) as content:
             await exchange.read_body()
             async with exchange.limit(Deadline.after(TRANSFER_SECONDS)):
                 await exchange.send_parts(_parts(content), file.byte_count, "application/jsonl")
-        finally:
-            content.close()
 
     async def _find(self, exchange: HttpExchange) -> StoredFile:
         return await on_disk(self._store.get, exchange.caller.tenant.name, _id_in(exchange))
@@ -129,18 +125,6 @@ class FileRoutes:
             created=now,
             expires=now + int(seconds),
         )
-
-
-@contextlib.asynccontextmanager
-async def _opened(context: AbstractContextManager[BinaryIO]) -> AsyncIterator[BinaryIO]:
-    """Opens a block whose begin and end wait for the disk."""
-    file = await on_disk(context.__enter__)
-    try:
-        yield file
-    except BaseException as error:
-        await on_disk(context.__exit__, type(error), error, error.__traceback__)
-        raise
-    await on_disk(context.__exit__, None, None, None)
 
 
 async def _parts(content: BinaryIO) -> AsyncIterator[bytes]:

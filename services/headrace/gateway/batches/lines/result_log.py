@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -38,13 +38,24 @@ class Result:
     line: bytes
 
 
+@contextlib.contextmanager
+def opened_log(folder: Path, fence: int) -> Iterator["ResultLog"]:
+    """Yields the log that a gateway with this fence writes. Raises FileExistsError if another one has the same."""
+    file = open_new(folder / _NAME.format(fence))
+    try:
+        sync_folder(folder)
+        yield ResultLog(file)
+    finally:
+        # What could not be written fails once more.
+        with contextlib.suppress(OSError):
+            file.close()
+
+
 class ResultLog:
     """Appends answers to a file. Each is on disk before `add` returns; concurrent calls share one flush."""
 
-    def __init__(self, folder: Path, fence: int) -> None:
-        """Raises FileExistsError if another gateway has the same fence."""
-        self._file = open_new(folder / _NAME.format(fence))
-        sync_folder(folder)
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._waiting: list[bytes] = []
         self._writing = asyncio.Lock()
         self._failure: OSError | None = None
@@ -58,11 +69,6 @@ class ResultLog:
             if self._waiting:
                 lines, self._waiting = self._waiting, []
                 await on_disk(self._write, lines)
-
-    def close(self) -> None:
-        """Closes the file. Nothing may be added at the same time."""
-        with contextlib.suppress(OSError):
-            self._file.close()
 
     def _write(self, lines: Iterable[bytes]) -> None:
         try:

@@ -1,8 +1,11 @@
 """Work that waits for the disk, away from the event loop."""
 
 import asyncio
+import contextlib
 import errno
-from collections.abc import Callable
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -22,6 +25,19 @@ async def on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     except asyncio.CancelledError:
         await asyncio.wait({working})
         raise
+
+
+@contextlib.asynccontextmanager
+async def held_on_disk(opened: Callable[[], AbstractContextManager[T]]) -> AsyncIterator[T]:
+    """Yields what a context holds that waits for the disk at its begin and end. A caller that is cancelled while it
+    begins leaves nothing open."""
+    held = contextlib.ExitStack()
+    try:
+        yield await on_disk(lambda: held.enter_context(opened()))
+    except BaseException:
+        await on_disk(held.__exit__, *sys.exc_info())
+        raise
+    await on_disk(held.close)
 
 
 def _checked(work: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import Rules
+from headrace.gateway.chat.syntax.held_text import HeldText
 from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
 from headrace.gateway.chat.syntax.parameter_sequence import parameter_names, sequence_rules
 
@@ -45,7 +46,7 @@ class _Reader:
     """Waits for the parenthesis that ends the call, outside of texts."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._held = HeldText()
         self._depth = 1
         self._quote = ""
         self._is_escaped = False
@@ -54,10 +55,9 @@ class _Reader:
         for index, character in enumerate(text):
             self._follow(character)
             if not self._depth:
-                written = self._held + text[:index]
-                self._held = ""
-                return _as_json(written), text[index + 1 :]
-        self._held += text
+                self._held.add(text[:index])
+                return _as_json(self._held.take()), text[index + 1 :]
+        self._held.add(text)
         return "", None
 
     def flush(self) -> str:

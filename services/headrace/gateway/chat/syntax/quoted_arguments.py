@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import Rules
+from headrace.gateway.chat.syntax.held_text import HeldText
 from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
 from headrace.gateway.chat.syntax.quoted_object import QuotedObject
 from headrace.gateway.chat.syntax.quoted_rules import QuotedRules
@@ -35,30 +36,33 @@ class _Reader:
 
     def __init__(self, quote: str) -> None:
         self._quote = quote
-        self._held = ""
-        self._at = 0
+        self._held = HeldText()
+        self._tail = ""
+        """Last characters, in which a quote may begin."""
         self._depth = 1
         self._in_text = False
 
     def push(self, text: str) -> tuple[str, str | None]:
-        self._held += text
-        while self._at < len(self._held):
-            if self._held.startswith(self._quote, self._at):
+        window, at = self._tail + text, 0
+        while at < len(window):
+            if window.startswith(self._quote, at):
                 self._in_text = not self._in_text
-                self._at += len(self._quote)
-            elif len(self._held) - self._at < len(self._quote) and self._quote.startswith(self._held[self._at :]):
+                at += len(self._quote)
+            elif len(window) - at < len(self._quote) and self._quote.startswith(window[at:]):
                 break
             else:
-                self._depth += 0 if self._in_text else _steps(self._held[self._at])
-                self._at += 1
+                self._depth += 0 if self._in_text else _steps(window[at])
+                at += 1
             if not self._depth:
-                written, rest = self._held[: self._at - 1], self._held[self._at :]
-                self._held, self._at = "", 0
-                return self._as_json(written), rest
+                self._held.add(window[: at - 1])
+                self._tail = ""
+                return self._as_json(self._held.take()), window[at:]
+        self._held.add(window[:at])
+        self._tail = window[at:]
         return "", None
 
     def flush(self) -> str:
-        return self._as_json(self._held)
+        return self._as_json(self._held.take() + self._tail)
 
     def _as_json(self, written: str) -> str:
         """Converts arguments to a JSON object. What has no such form stays text."""

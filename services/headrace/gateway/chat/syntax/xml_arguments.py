@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import Rules
+from headrace.gateway.chat.syntax.held_text import HeldText
 from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
 
 
@@ -59,22 +60,23 @@ class _Reader:
     def __init__(self, syntax: XmlArguments, properties: Mapping[str, Any]) -> None:
         self._syntax = syntax
         self._properties = properties
-        self._held = ""
-        self._searched = 0
-        """Characters at the beginning in which the end does not begin."""
+        self._held = HeldText()
+        self._tail = ""
+        """Last characters, in which the end may begin."""
 
     def push(self, text: str) -> tuple[str, str | None]:
-        self._held += text
-        end = self._held.find(self._syntax.end, self._searched)
-        if end < 0:
-            self._searched = max(0, len(self._held) - len(self._syntax.end) + 1)
+        window = self._tail + text
+        at = window.find(self._syntax.end)
+        self._held.add(text)
+        if at < 0:
+            self._tail = window[1 - len(self._syntax.end) :]
             return "", None
-        written, rest = self._held[:end], self._held[end + len(self._syntax.end) :]
-        self._held = ""
-        return self._as_json(written), rest
+        whole, rest = self._held.take(), window[at + len(self._syntax.end) :]
+        self._tail = ""
+        return self._as_json(whole[: len(whole) - (len(window) - at)]), rest
 
     def flush(self) -> str:
-        return self._as_json(self._held)
+        return self._as_json(self._held.take())
 
     def _as_json(self, written: str) -> str:
         found = {name: self._value(name, text) for name, text in _parameters(self._syntax, written)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.gateway.batches.lines.line_answer import answered
-from headrace.gateway.batches.lines.result_log import ResultLog, last_fence, read_results
+from headrace.gateway.batches.lines.result_log import ResultLog, last_fence, opened_log, read_results
 
 pytestmark = pytest.mark.anyio
 
@@ -21,43 +21,36 @@ def names(folder: Path) -> list[str]:
 
 
 async def test_all_that_come_together_are_written(tmp_path: Path) -> None:
-    log = ResultLog(tmp_path, 1)
-    await asyncio.gather(*(add(log, str(number)) for number in range(50)))
-    assert sorted(names(tmp_path), key=int) == [str(number) for number in range(50)]
-    log.close()
+    with opened_log(tmp_path, 1) as log:
+        await asyncio.gather(*(add(log, str(number)) for number in range(50)))
+        assert sorted(names(tmp_path), key=int) == [str(number) for number in range(50)]
 
 
 async def test_an_answer_counts_once_and_a_torn_line_not_at_all(tmp_path: Path) -> None:
-    first, second = ResultLog(tmp_path, 1), ResultLog(tmp_path, 2)
-    await add(first, "a", 400)
-    await add(second, "a")
-    await add(second, "b")
+    with opened_log(tmp_path, 1) as first, opened_log(tmp_path, 2) as second:
+        await add(first, "a", 400)
+        await add(second, "a")
+        await add(second, "b")
     with (tmp_path / "results-000000000001.jsonl").open("ab") as file:
         file.write(json.dumps(answered("x", "c", 200, b"{}") | {"response": None}).encode()[:-4])
     assert [(result.custom_id, result.is_completed) for result in read_results(tmp_path)] == [("a", False), ("b", True)]
     assert last_fence(tmp_path) == 2
-    for log in (first, second):
-        log.close()
 
 
 def test_two_gateways_never_write_one_file(tmp_path: Path) -> None:
-    log = ResultLog(tmp_path, 1)
-    with pytest.raises(FileExistsError):
-        ResultLog(tmp_path, 1)
-    log.close()
+    with opened_log(tmp_path, 1), pytest.raises(FileExistsError), opened_log(tmp_path, 1):
+        pass
 
 
 async def test_after_a_failure_nothing_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = ResultLog(tmp_path, 1)
-
     def fail(_file: object) -> None:
         raise OSError("the disk is full")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("headrace.gateway.batches.lines.result_log.sync", fail)
+    with opened_log(tmp_path, 1) as log:
+        with monkeypatch.context() as patch:
+            patch.setattr("headrace.gateway.batches.lines.result_log.sync", fail)
+            with pytest.raises(OSError, match="full"):
+                await add(log, "a")
         with pytest.raises(OSError, match="full"):
-            await add(log, "a")
-    with pytest.raises(OSError, match="full"):
-        await add(log, "b")
-    log.close()
+            await add(log, "b")
     assert "b" not in names(tmp_path)

@@ -1,7 +1,11 @@
 """A full disk has its own error, which clients and operators can tell from others."""
 
+import asyncio
+import contextlib
 import errno
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +13,7 @@ import pytest
 
 from headrace.errors import StorageFull
 from headrace.errors.table import row_of
-from headrace.gateway.batches.storage.disk import on_disk
+from headrace.gateway.batches.storage.disk import held_on_disk, on_disk
 from headrace.gateway.batches.storage.free_space import FREE, MIN_BYTES, FreeSpace
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +33,34 @@ async def test_a_full_disk_is_told(number: int) -> None:
 async def test_other_failures_stay_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await on_disk((tmp_path / "absent").read_bytes)
+
+
+async def test_what_opens_while_its_caller_is_cancelled_is_closed() -> None:
+    opening, may_open = threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    @contextlib.contextmanager
+    def slow() -> Iterator[None]:
+        opening.set()
+        assert may_open.wait(10)
+        steps.append("opened")
+        try:
+            yield
+        finally:
+            steps.append("closed")
+
+    async def hold() -> None:
+        async with held_on_disk(slow):
+            steps.append("held")
+
+    holding = asyncio.create_task(hold())
+    await asyncio.to_thread(opening.wait, 10)
+    holding.cancel()
+    await asyncio.sleep(0)
+    may_open.set()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+    assert steps == ["opened", "closed"]
 
 
 def test_the_space_that_is_left_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_time_grows_with_the_length_alone(name: str, part: str) -> None:
     syntax, end = SYNTAXES[name]
     for piece in (PIECE, 8 * SIZE + len(end)):
         short, long = (part * (size // len(part)) + end for size in (SIZE, 8 * SIZE))
-        assert seconds(syntax, long, piece) < 40 * seconds(syntax, short, piece) + NOISE_SECONDS
+        assert seconds(syntax, long, piece) < 20 * seconds(syntax, short, piece) + NOISE_SECONDS
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -43,7 +43,7 @@ def report(name: str, **facts: Any) -> WorkerReport:
 def place(
     *reports: WorkerReport, prompt: int = 2000, policy: Policy = POLICY, **facts: Any
 ) -> tuple[decisions.Dispatch, str]:
-    """Returns the decision about a request, and what is told of it."""
+    """Returns the decision about a request and its explanation."""
     core, journal = SchedulingCore(policy), Journal()
     for each in reports:
         core.handle(events.WorkerReported(each, answers=True), 0.0)
