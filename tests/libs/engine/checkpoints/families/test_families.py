@@ -114,9 +114,11 @@ def relative_error(engine: TextEngine, oracle: Oracle, prompt: tuple[int, ...]) 
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-def check_against_transformers(engine: TextEngine, oracle: Oracle, prompts: list[tuple[int, ...]]) -> None:
+def check_against_transformers(
+    engine: TextEngine, oracle: Oracle, prompts: list[tuple[int, ...]], max_error: float = MAX_ERROR
+) -> None:
     for prompt in prompts:
-        assert relative_error(engine, oracle, prompt) <= MAX_ERROR, len(prompt)
+        assert relative_error(engine, oracle, prompt) <= max_error, len(prompt)
     out = run(engine, *(request(str(i), p, max_tokens=12, temperature=0.0) for i, p in enumerate(prompts)))
     for index, prompt in enumerate(prompts):
         assert out[str(index)] == oracle.continuation(prompt), len(prompt)

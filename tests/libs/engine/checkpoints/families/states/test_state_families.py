@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.checkpoints.families.test_families import (
+    MAX_ERROR,
     Oracle,
     check_against_transformers,
     finish_all,
@@ -31,11 +32,17 @@ BLOCKS = (*TOLD_APART, "qwen3_5", "granite_spaces_moe", "falcon_h1", "nemotron_h
 """Together, all blocks."""
 
 
+def max_error(name: str) -> float:
+    """Returns the largest error of logits that rounding explains. Gated delta rules lose digits: in transformers itself,
+    float32 is 5e-5 from float64 after 150 tokens, more or less by the order in which a processor adds."""
+    return 4e-4 if name.startswith("qwen3") else MAX_ERROR
+
+
 @pytest.mark.parametrize("each_kernel", ["auto", "device"], indirect=True)
 @pytest.mark.parametrize("name", STATES)
 def test_families_with_states_equal_transformers(name: str, each_kernel: str, tmp_path: Path) -> None:
     oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS)
+    check_against_transformers(load(tmp_path), oracle, PROMPTS, max_error(name))
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -53,7 +60,7 @@ def test_parameters_are_counted_once(name: str, tmp_path: Path, caplog: pytest.L
 @pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in TOLD_APART], indirect=["each_kernel"])
 def test_row_by_row_gives_the_same(name: str, each_kernel: str, tmp_path: Path) -> None:
     oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS[:2])
+    check_against_transformers(load(tmp_path), oracle, PROMPTS[:2], max_error(name))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
