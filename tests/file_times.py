@@ -7,6 +7,7 @@ in `build/file_times.json`, and a run's slowest on a page of docs/results.
 
 import json
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,9 +88,12 @@ class ProcessorTimes:
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of the processes that it waited for, theirs included."""
+    """Processor time of this process and of the processes that it waited for, theirs included. So is what its fork
+    server has waited for: it forks the platforms."""
+    harness = sys.modules.get("tests.harness.forked_up")
+    forks = harness.forked_processor_seconds() if harness else 0.0
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return forks + times.user + times.system + times.children_user + times.children_system
 
 
 def pytest_configure(config: pytest.Config) -> None:

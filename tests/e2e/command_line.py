@@ -4,10 +4,13 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
+from tests.harness.forked_up import ForkedUp, start_forked
 
 from headrace.cli.__main__ import main
 from headrace.settings.web.connection_options import AUTHORITY_VARIABLE
@@ -16,9 +19,23 @@ Done = subprocess.CompletedProcess[str]
 
 
 def headrace(*arguments: str, timeout: float = 100) -> Done:
-    """As a person and a script run it."""
+    """Runs a command in a process of its own, which is forked where that can be: it is spared the imports."""
+    if (process := start_forked(arguments)) is not None:
+        return _ended(process, arguments, timeout)
     command = [sys.executable, "-m", "headrace.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def _ended(process: ForkedUp, arguments: Sequence[str], timeout: float) -> Done:
+    limit = threading.Timer(timeout, process.kill)
+    limit.start()
+    try:
+        with process.stdout, process.stderr:
+            said, warned = process.communicate()
+    finally:
+        limit.cancel()
+    assert process.returncode is not None
+    return subprocess.CompletedProcess(arguments, process.returncode, said, warned)
 
 
 def headrace_here(*arguments: str, stdin: str = "") -> Done:

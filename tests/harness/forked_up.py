@@ -15,6 +15,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
+import psutil
+
 from headrace.launch.roster import SERVICE_ROLES
 from headrace.supervisor.spawning.fork_request import MAX_BYTES, ForkRequest
 from headrace.supervisor.spawning.fork_server import MAX_DESCRIPTORS, PID, become, import_services
@@ -91,6 +93,11 @@ class Forks:
         os.close(stderr)
         return ForkedUp(pid, out, err, self._code_of)
 
+    def processor_seconds(self) -> float:
+        """Processor time of the process that forks, and of the commands that have ended."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return times.user + times.system + times.children_user + times.children_system
+
     def _code_of(self, pid: int) -> int:
         return self._ask(PID.pack(pid), [])
 
@@ -107,6 +114,11 @@ class Forks:
 @functools.cache
 def _made() -> Forks:
     return Forks()
+
+
+def forked_processor_seconds() -> float:
+    """Processor time of the commands of this process that have ended."""
+    return _made().processor_seconds() if _made.cache_info().currsize else 0.0
 
 
 def start_forked(arguments: Sequence[str]) -> ForkedUp | None:

@@ -1,13 +1,12 @@
 """A quantization that was killed goes on where it was, to the same bytes, and never mixes with another one."""
 
 import shutil
-import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.libs.quantization.killed_runs import SEQUENCES, KilledRuns
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import ConfigError, InvalidCheckpoint
@@ -16,38 +15,12 @@ from headrace.quantization.checkpoint_quantizer import QuantizationSummary, quan
 from headrace.quantization.quantization_settings import QuantizationSettings
 from headrace.quantization.unfinished_checkpoint import open_unfinished
 
-SEQUENCES = 1
-KILLED_RUN = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from headrace.demo_model import CHECKPOINT
-from headrace.evaluation.text import calibration_text
-from headrace.quantization import {module}
-from headrace.quantization.checkpoint_quantizer import quantize_checkpoint
-from headrace.quantization.quantization_settings import QuantizationSettings
 
-torch.set_num_threads(1)  # As here: sums over activations are rounded otherwise with more.
-write, written = {module}.save_file, []
-
-def write_and_die(tensors, path, **settings):
-    write(tensors, path, **settings)
-    written.append(path)
-    if len(written) == {count}:
-        os.truncate(path, os.path.getsize(path) // 2)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-{module}.save_file = write_and_die
-settings = QuantizationSettings(sys.argv[1], sequence_count={sequences})
-quantize_checkpoint(CHECKPOINT, Path(sys.argv[2]), settings, calibration_text(), lambda *_: None)
-"""
-
-
-def run_killed(target: Path, method: str, module: str, count: int) -> None:
-    """Kills itself with half of its `count`-th file written."""
-    script = KILLED_RUN.format(module=module, count=count, sequences=SEQUENCES)
-    done = subprocess.run([sys.executable, "-c", script, method, str(target)], timeout=100, check=False)
-    assert done.returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def killed() -> Iterator[KilledRuns]:
+    runs = KilledRuns()
+    yield runs
+    runs.close()
 
 
 def quantize(target: Path, source: Path = CHECKPOINT, text: str = "", **settings: Any) -> QuantizationSummary:
@@ -70,9 +43,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_a_killed_run_is_continued_to_the_same_bytes(
-    tmp_path: Path, method: str, module: str, count: int, finished: int
+    killed: KilledRuns, tmp_path: Path, method: str, module: str, count: int, finished: int
 ) -> None:
-    run_killed(tmp_path / "killed", method, module, count)
+    killed.run(tmp_path / "killed", method, module, count)
     assert not (tmp_path / "killed").exists()
     assert quantize(tmp_path / "killed", method=method).resumed_layer_count == finished
     assert quantize(tmp_path / "whole", method=method).resumed_layer_count == 0
@@ -81,9 +54,9 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
 
 
 @pytest.mark.process
-def test_another_run_does_not_mix_with_it(tmp_path: Path) -> None:
+def test_another_run_does_not_mix_with_it(killed: KilledRuns, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    run_killed(target, "gptq", "unfinished_checkpoint", 3)
+    killed.run(target, "gptq", "unfinished_checkpoint", 3)
     source = Path(shutil.copytree(CHECKPOINT, tmp_path / "source"))
     config = source / "config.json"
     config.write_text(config.read_text().replace('"initializer_range": 0.02', '"initializer_range": 0.03'))
@@ -101,9 +74,9 @@ def test_another_run_does_not_mix_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_what_is_damaged_is_named(tmp_path: Path) -> None:
+def test_what_is_damaged_is_named(killed: KilledRuns, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    run_killed(target, "gptq", "unfinished_checkpoint", 3)
+    killed.run(target, "gptq", "unfinished_checkpoint", 3)
     left = tmp_path / ".target.unfinished"
     layer = left / "layer-00001.safetensors"
     layer.write_bytes(layer.read_bytes()[:-9])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from tests.libs.engine.checkpoints.families.test_families import Oracle, check_against_transformers, prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import Oracle, check_against_transformers, prompt_logits
 from tests.libs.engine.determinism.covering_array import cover_pairs
 from tests.libs.engine.determinism.test_one_text import TINY_FACTORS, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.engine_running import engine_config, request, run

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import prompt_logits
 from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.needed_kernels import needs_kernels

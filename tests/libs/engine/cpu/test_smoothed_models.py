@@ -8,7 +8,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import prompt_logits
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.kv import test_cached_blocks as cached

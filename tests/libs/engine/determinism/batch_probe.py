@@ -82,8 +82,9 @@ def check_batches(folder: Path, lengths: tuple[int, ...], **settings: Any) -> st
         for index, length in enumerate(lengths)
     ]
     alone: dict[str, Any] = {}
+    engine = load(folder, prefix_cache=False, **settings)
     for each in requests:
-        alone |= ask(load(folder, prefix_cache=False, **settings), [each])
+        alone |= ask(engine, [each])
     for name, batch in BATCHES.items():
         engine = load(folder, **settings, **batch)
         for round_ in range(2):  # the second round hits the prefix cache

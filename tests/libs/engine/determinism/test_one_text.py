@@ -129,10 +129,10 @@ def alone(
 ) -> dict[str, Found]:
     """Returns what each request gives with the engine to itself and nothing switched on."""
     found: dict[str, Found] = {}
+    engine = load(folder, kernels, USUAL, settings)
     for each in requests:
-        engine = load(folder, kernels, USUAL, settings)
         found |= run_in_order(engine, [each], "together")
-        engine.close()
+    engine.close()
     return found
 
 

@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.e2e.command_line import Done, headrace_here
 
-pytestmark = pytest.mark.process
 SPEED = ("--step-ms", "10", "--prefill-tokens-per-second", "10000", "--decode-ms", "0.5")
 WITHOUT_TORCH = 'import sys\nsys.modules["torch"] = None\nfrom headrace.cli.__main__ import main\nmain()\n'
 
 
-def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", WITHOUT_TORCH, "simulate", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+def simulate(*arguments: str) -> Done:
+    return headrace_here("simulate", *arguments)
 
 
 @pytest.fixture
@@ -34,11 +33,13 @@ def test_policies_stand_side_by_side(trace: str) -> None:
     assert "queue_full" in done.stdout
 
 
-def test_json_says_the_same_twice(trace: str) -> None:
+@pytest.mark.process
+def test_another_process_without_torch_says_the_same(trace: str) -> None:
     arguments = (trace, *SPEED, "--workers", "2", "--limit", "100", "--json")
-    first, second = simulate(*arguments), simulate(*arguments)
-    assert first.stdout == second.stdout
-    (found,) = json.loads(first.stdout)["policies"]
+    command = [sys.executable, "-c", WITHOUT_TORCH, "simulate", *arguments]
+    other = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert simulate(*arguments).stdout == other.stdout
+    (found,) = json.loads(other.stdout)["policies"]
     assert (found["requests"], found["finished"], found["workers"]) == (100, 100, 2)
 
 

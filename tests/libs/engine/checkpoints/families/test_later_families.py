@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.libs.engine.checkpoints.families.test_families import (
-    Oracle,
+from tests.libs.engine.checkpoints.families.oracles import (
+    Oracles,
     check_against_transformers,
     finish_all,
     load,
@@ -48,34 +48,38 @@ def is_fused(engine: TextEngine) -> bool:
     return isinstance(engine._runner, CpuRunner)
 
 
-@pytest.mark.usefixtures("each_kernel")
-@pytest.mark.parametrize("name", [*FUSED, *COMPOSED])
-def test_later_families_equal_transformers(name: str, tmp_path: Path) -> None:
-    oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS)
+@pytest.mark.parametrize(
+    ("name", "each_kernel"),
+    [*((name, kernels) for name in FUSED for kernels in ("auto", "torch")), *((name, "auto") for name in COMPOSED)],
+    indirect=["each_kernel"],
+)
+def test_later_families_equal_transformers(name: str, each_kernel: str, oracles: Oracles) -> None:
+    """What the fused kernels do not compute goes through torch in either way."""
+    oracle = oracles.family(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS)
 
 
 @pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in BY_ROW], indirect=["each_kernel"])
-def test_row_by_row_gives_the_same(name: str, each_kernel: str, tmp_path: Path) -> None:
-    oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS[:2])
+def test_row_by_row_gives_the_same(name: str, each_kernel: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS[:2])
 
 
 @pytest.mark.parametrize(("name", "each_kernel"), [(name, "device") for name in BY_ROW], indirect=["each_kernel"])
-def test_as_on_a_gpu_gives_the_same(name: str, each_kernel: str, tmp_path: Path) -> None:
-    oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS)
+def test_as_on_a_gpu_gives_the_same(name: str, each_kernel: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS)
 
 
 @pytest.mark.parametrize("name", [*COMPOSED, "granite_moe_shared"])
-def test_batches_and_chunks_change_nothing(name: str, tmp_path: Path) -> None:
+def test_batches_and_chunks_change_nothing(name: str, oracles: Oracles) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
-    make_family(tmp_path, name)
+    folder = oracles.family(name).folder
     sampling: dict[str, Any] = {"max_tokens": 4, "temperature": 0.0, "logprob_count": 1}
     requests = [request(str(index), prompt, **sampling) for index, prompt in enumerate(PROMPTS)]
-    engine = load(tmp_path, prefix_cache=False, max_step_token_count=256)
+    engine = load(folder, prefix_cache=False, max_step_token_count=256)
     alone = {each.request_id: finish_all(engine, [each])[each.request_id] for each in requests}
-    together = finish_all(load(tmp_path, max_step_token_count=16), requests)
+    together = finish_all(load(folder, max_step_token_count=16), requests)
     for name, wanted in alone.items():
         assert tokens(together[name]) == tokens(wanted)
         assert [d.logprobs for d in together[name]] == [d.logprobs for d in wanted]
@@ -125,17 +129,17 @@ def test_a_second_start_takes_the_packed_weights(name: str, tmp_path: Path, monk
 @needs_kernels
 @pytest.mark.parametrize("name", [*FUSED, *COMPOSED])
 def test_blocks_decide_who_computes_and_parameters_are_counted_once(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    name: str, oracles: Oracles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = make_family(tmp_path, name)
+    oracle = oracles.family(name)
     with caplog.at_level("INFO"):
-        engine = load(tmp_path)
+        engine = load(oracle.folder)
     assert is_fused(engine) == (name in FUSED)
     reasons = [getattr(record, "reason", "") for record in caplog.records]
     assert any("which the fused kernels do not compute" in reason for reason in reasons) == (name in COMPOSED)
     others = ("vision", "multi_modal_projector")
-    counted = sum(p.numel() for key, p in model.named_parameters() if not any(other in key for other in others))
+    counted = sum(p.numel() for key, p in oracle.model.named_parameters() if not any(other in key for other in others))
     # The numbers beta and eps of xIELU, those of routers and the factors of layers are no parameters there.
     numbers = ("act_fn", "correction_bias", "layer_scalar")
-    fixed = sum(buffer.numel() for key, buffer in model.named_buffers() if any(part in key for part in numbers))
+    fixed = sum(buffer.numel() for key, buffer in oracle.model.named_buffers() if any(part in key for part in numbers))
     assert engine.spec.parameter_count == counted + fixed

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import load, prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import load, prompt_logits
 from tests.libs.engine.gguf_latent import convert_latent
 from tests.libs.engine.tiny_models import make_family, make_prompts
 

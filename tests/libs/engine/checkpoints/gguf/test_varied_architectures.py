@@ -9,7 +9,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import load, prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import load, prompt_logits
 from tests.libs.engine.gguf_files import close_writer
 from tests.libs.engine.gguf_varied import WIDTH, convert_varied
 from tests.libs.engine.tiny_models import make_family, make_prompts

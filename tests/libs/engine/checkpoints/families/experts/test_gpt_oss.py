@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import (
+from tests.libs.engine.checkpoints.families.oracles import (
     Oracle,
     check_against_transformers,
     finish_all,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import load, prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import load, prompt_logits
 from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.later_models import LATENT
 from tests.libs.engine.tiny_floats import round_to_floats

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import (
+from tests.libs.engine.checkpoints.families.oracles import (
     MAX_ERROR,
-    Oracle,
+    Oracles,
     check_against_transformers,
     finish_all,
     load,
@@ -33,50 +33,49 @@ BLOCKS = (*TOLD_APART, "qwen3_5", "granite_spaces_moe", "falcon_h1", "nemotron_h
 
 
 def max_error(name: str) -> float:
-    """Returns the largest error of logits that rounding explains. Gated delta rules lose digits: in transformers itself,
+    """Returns the largest error of logits that rounding explains. Gated delta rules lose digits: in transformers,
     float32 is 5e-5 from float64 after 150 tokens, more or less by the order in which a processor adds."""
     return 4e-4 if name.startswith("qwen3") else MAX_ERROR
 
 
 @pytest.mark.parametrize("each_kernel", ["auto", "device"], indirect=True)
 @pytest.mark.parametrize("name", STATES)
-def test_families_with_states_equal_transformers(name: str, each_kernel: str, tmp_path: Path) -> None:
-    oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS, max_error(name))
+def test_families_with_states_equal_transformers(name: str, each_kernel: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS, max_error(name))
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_parameters_are_counted_once(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = make_family(tmp_path, name)
+def test_parameters_are_counted_once(name: str, oracles: Oracles, caplog: pytest.LogCaptureFixture) -> None:
+    oracle = oracles.family(name)
     with caplog.at_level("INFO"):
-        engine = load(tmp_path)
+        engine = load(oracle.folder)
     assert any("which the fused kernels do not compute" in getattr(each, "reason", "") for each in caplog.records)
-    counted = sum(each.numel() for key, each in model.named_parameters() if "visual" not in key)
+    counted = sum(each.numel() for key, each in oracle.model.named_parameters() if "visual" not in key)
     # The biases of routers are no parameters there.
-    fixed = sum(each.numel() for key, each in model.named_buffers() if "expert_bias" in key)
+    fixed = sum(each.numel() for key, each in oracle.model.named_buffers() if "expert_bias" in key)
     assert engine.spec.parameter_count == counted + fixed
 
 
 @pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in TOLD_APART], indirect=["each_kernel"])
-def test_row_by_row_gives_the_same(name: str, each_kernel: str, tmp_path: Path) -> None:
-    oracle = Oracle(tmp_path, make_family(tmp_path, name))
-    check_against_transformers(load(tmp_path), oracle, PROMPTS[:2], max_error(name))
+def test_row_by_row_gives_the_same(name: str, each_kernel: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    check_against_transformers(load(oracle.folder), oracle, PROMPTS[:2], max_error(name))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_batch_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(name: str, oracles: Oracles) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
-    make_family(tmp_path, name)
+    folder = oracles.family(name).folder
     prompts = (*PROMPTS, PROMPTS[2] + PROMPTS[0], PROMPTS[2][:64] + PROMPTS[0], PROMPTS[2][:48])
     sampling: dict[str, Any] = {"max_tokens": 10, "temperature": 0.0, "logprob_count": 2}
     requests = [request(str(index), prompt, **sampling) for index, prompt in enumerate(prompts)]
     expected: dict[str, Any] = {}
+    engine = load(folder, prefix_cache=False, max_step_token_count=512)
     for each in requests:
-        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512)
-        engine.add(each)
-        expected |= finish(engine)
+        expected |= finish_all(engine, [each])
     for settings in ({"max_step_token_count": 512}, {"max_step_token_count": 16}, {"block_count": 14}):
-        engine = load(tmp_path, **settings)
+        engine = load(folder, **settings)
         for round_ in range(2):  # the second round hits the prefix cache
             random.Random(round_).shuffle(requests)
             streams = finish_all(engine, requests)

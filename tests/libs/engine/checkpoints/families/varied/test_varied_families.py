@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.checkpoints.families.test_families import finish_all, load, prompt_logits
+from tests.libs.engine.checkpoints.families.oracles import finish_all, load, prompt_logits
 from tests.libs.engine.engine_running import engine_config, request, tokens
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
