@@ -77,6 +77,16 @@ def test_trace(demo_platform: RunningPlatform) -> None:
     assert "request nobody was not found: gateways" in unknown.stderr
 
 
+def test_trace_of_latency_budgets(demo_platform: RunningPlatform) -> None:
+    body = {"model": "headrace-demo", "prompt": "Who was late?", "max_tokens": 2}
+    httpx2.post(f"{demo_platform.http}/v1/completions", json=body, timeout=30).raise_for_status()
+    found = json.loads(headrace_here("trace", "--slo", "--json", *state(demo_platform)).stdout)
+    (row,) = (row for row in found["classes"] if row["class"] == "default")
+    assert row["requests"] >= 1
+    assert len(found["missed"]) == sum(row["requests"] - row["met"] for row in found["classes"])
+    assert "first token late" in headrace_here("trace", "--slo", *state(demo_platform)).stdout
+
+
 def test_top(demo_platform: RunningPlatform) -> None:
     looked = json.loads(headrace_here("top", "--json", "--interval", "0.2", *state(demo_platform)).stdout)
     (model,) = looked["models"]

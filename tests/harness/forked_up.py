@@ -132,8 +132,8 @@ def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
 
 
 def main() -> None:
-    """Forks a command for each request, until the socket is closed. A request without descriptors is the id of a process
-    that has ended: the answer is its exit code."""
+    """Forks a command for each request, until the socket is closed. A request without descriptors is the id of a
+    process that has ended: the answer is its exit code."""
     tests = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent()
     importlib.import_module("headrace.cli.commands.up.up")

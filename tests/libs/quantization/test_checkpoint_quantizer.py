@@ -47,7 +47,7 @@ def quantize(source: Path, target: Path, text: str = "", **settings: Any) -> Qua
 @cache
 def held_text() -> list[tuple[int, ...]]:
     """Token ids of a held-out text, not the text of the calibration."""
-    return cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 12)
+    return cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 6)
 
 
 def quality_of(folder: Path) -> Quality:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.commands.missed_budgets import judged, show, summed
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
 from headrace.cli.target import KEY_VARIABLE, AuthorityFlag, key_headers, platform_url
@@ -24,6 +25,8 @@ FETCHED = {"disk": "from a disk", "worker": "from another worker"}
 """Words about places that cached tokens were fetched from."""
 FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""
+MOST_REQUESTS = 1000
+"""Requests that are looked at for their budgets."""
 MANY_ASKS = 12
 """Connections after which each of several gateways that share an address has probably been asked."""
 MEANINGS = {
@@ -52,6 +55,7 @@ def trace(
     url: str = "",
     ca: AuthorityFlag = None,
     state_dir: Path = DEFAULT_FOLDER,
+    slo: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Shows where the time of one of the last requests went.
@@ -64,9 +68,14 @@ def trace(
         Address of a gateway, instead of that of the state folder. A key is read from HEADRACE_API_KEY.
     state_dir
         The state folder that the platform was started with.
+    slo
+        Show instead which of the last requests missed the latency budget of their class, and in which stage.
     json
         Print one JSON object.
     """
+    if slo:
+        show_budgets(platform_url(url, state_dir, ca), json)
+        return
     record = find(platform_url(url, state_dir, ca), request.removeprefix("chatcmpl-").removeprefix("cmpl-"))
     if json:
         print_json(record)
@@ -76,6 +85,20 @@ def trace(
     console.print(summary(record), soft_wrap=True)
     if record["worker"]:
         console.print(f"[dim]Why {record['worker']}: headrace explain {record['request_id']}[/]", soft_wrap=True)
+
+
+def show_budgets(url: str, json: bool) -> None:
+    """Shows how the last requests of all gateways stand to their latency budgets. Raises Unauthenticated, or
+    Unavailable."""
+    status, answer = _ask(f"{url}/headrace/requests?limit={MOST_REQUESTS}")
+    if status != 200:
+        raise Unavailable(f"the gateway does not list its requests: {answer}")
+    records = judged(answer["data"])
+    if json:
+        missed = [record for record in records if not record["slo"]["met"]]
+        print_json({"classes": summed(records), "missed": missed})
+    else:
+        show(records)
 
 
 def find(url: str, name: str) -> dict[str, Any]:
@@ -159,4 +182,6 @@ def summary(record: dict[str, Any]) -> str:
     parts.append(f"{counts} ({', '.join(places)})" if places else counts)
     if stages:
         parts.append(f"mostly {max(stages, key=stages.get)}")
+    if slo := record.get("slo"):
+        parts.append(f"budget of {record['class']} {'met' if slo['met'] else 'missed'}")
     return " · ".join(parts)

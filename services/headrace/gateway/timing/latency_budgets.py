@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
+from headrace.gateway.timing.budget_verdict import BudgetVerdict
 from headrace.gateway.timing.request_metrics import BUDGETS, GOOD_TOKENS
-from headrace.gateway.timing.request_record import RequestRecord
+from headrace.gateway.timing.request_record import FINISHED, RequestRecord
 
 CLASSES = ("realtime", "interactive", "default", "batch")
 FAILURES = frozenset(
@@ -42,17 +43,24 @@ class LatencyBudgets:
         self._budgets = {name: Budget(ttft[name], tpot[name]) for name in CLASSES}
 
     def judge(self, record: RequestRecord) -> None:
-        """Counts a request to generate that has ended."""
-        budget, results = self._budgets[record.request_class], dict[str, bool]()
-        if record.outcome in FAILURES:
-            results["all"] = False
-        elif record.outcome == "finished" and (first := record.first_token_seconds) is not None:
-            results["ttft"] = first <= budget.ttft
-            if (each := record.output_token_seconds) is not None:
-                results["tpot"] = each <= budget.tpot
-            results["all"] = all(results.values())
-        for name, met in results.items():
-            labels = (record.model, record.request_class, name, "met" if met else "missed")
-            BUDGETS.labels(*labels).inc()
-        if results.get("all"):
+        """Notes and counts whether a request to generate that has ended met its budget."""
+        record.verdict = verdict = self._verdict(record)
+        if verdict is None:
+            return
+        for name, met in (("ttft", verdict.ttft_met), ("tpot", verdict.tpot_met), ("all", verdict.met)):
+            if met is not None:
+                labels = (record.model, record.request_class, name, "met" if met else "missed")
+                BUDGETS.labels(*labels).inc()
+        if verdict.met:
             GOOD_TOKENS.labels(record.model, record.request_class).inc(record.output_token_count)
+
+    def _verdict(self, record: RequestRecord) -> BudgetVerdict | None:
+        budget = self._budgets[record.request_class]
+        if record.outcome in FAILURES:
+            return BudgetVerdict(budget.ttft, budget.tpot, failed=True)
+        first, each = record.first_token_seconds, record.output_token_seconds
+        if record.outcome != FINISHED or first is None:
+            return None
+        return BudgetVerdict(
+            budget.ttft, budget.tpot, first <= budget.ttft, None if each is None else each <= budget.tpot
+        )

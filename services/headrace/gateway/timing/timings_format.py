@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.gateway.timing.budget_verdict import BudgetVerdict
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import RECEIVE
 
@@ -61,7 +62,18 @@ def described(record: RequestRecord) -> dict[str, Any]:
         "attempts": record.attempt_count,
         "finish_reasons": list(record.finish_reasons),
         "trace_id": record.trace_id or None,
+        "slo": None if record.verdict is None else _slo(record.verdict),
         **timings_of(record),
+    }
+
+
+def _slo(verdict: BudgetVerdict) -> dict[str, Any]:
+    return {
+        "ttft_target_ms": _ms(verdict.ttft),
+        "tpot_target_ms": _ms(verdict.tpot),
+        "ttft_met": verdict.ttft_met,
+        "tpot_met": verdict.tpot_met,
+        "met": verdict.met,
     }
 
 

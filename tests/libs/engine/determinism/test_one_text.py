@@ -57,7 +57,7 @@ Found = tuple[list[int], list[object]]
 """Tokens and their log-probabilities."""
 
 
-def demo_requests() -> list[EngineRequest]:
+def demo_requests(token_count: int = 48) -> list[EngineRequest]:
     model = TextModel("m", CHECKPOINT)
     question = Message("user", "What is continuous batching?")
     answer = Message("assistant", "Continuous batching adds new requests to the running batch. " * 4)
@@ -77,7 +77,7 @@ def demo_requests() -> list[EngineRequest]:
     json_prompt = model.encode("Describe a KV cache as JSON: ", True)
     schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
     grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema | {"additionalProperties": False}))
-    usual: dict[str, Any] = {"max_tokens": 48, "logprob_count": 1, "ignore_eos": True}
+    usual: dict[str, Any] = {"max_tokens": token_count, "logprob_count": 1, "ignore_eos": True}
     return [
         request("greedy", chat, temperature=0.0, **usual),
         request("copy", copy, temperature=0.0, **usual),
@@ -208,19 +208,19 @@ def test_a_quantized_model_has_one_text_in_every_pair_of_circumstances(
     model: str, force: Callable[[str], None], tmp_path: Path
 ) -> None:
     """Beside the rest: on every instruction set of this machine, in one thread and in two."""
-    folder, requests = CHECKPOINT, demo_requests
+    folder, requests = CHECKPOINT, demo_requests(16)
     if model == "tiny":
-        folder, requests = tmp_path, tiny_requests
+        folder, requests = tmp_path, tiny_requests()
         make_family(tmp_path, "mistral", hidden_size=64, intermediate_size=96)
     factors = FACTORS if model == "bundled" else TINY_FACTORS | {"pool": ("few windows", "large")}
     sets = tuple(each.name.lower() for each in available())
     force("portable")
-    expected = alone(folder, "auto", requests(), QUANTIZED)
+    expected = alone(folder, "auto", requests, QUANTIZED)
     for row in cover_pairs(factors | {"instructions": sets, "threads": (1, 2)}, seed=1):
         force(str(row["instructions"]))
         engine = load(folder, "auto", row, QUANTIZED)
         for round_ in range(1 + bool(row["prefix_cache"])):
-            assert run_in_order(engine, requests(), str(row["order"])) == expected, (row, round_)
+            assert run_in_order(engine, requests, str(row["order"])) == expected, (row, round_)
         engine.close()
 
 

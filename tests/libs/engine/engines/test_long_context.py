@@ -89,7 +89,8 @@ def test_circumstances_change_nothing(folder: Path, kernels: str) -> None:
     expected = alone(folder, kernels, requests, EVICT)
     assert {len(found) for found, _ in expected.values()} == {220}
     preemption_count = 0
-    for row in cover_pairs(TINY_FACTORS, seed=3):
+    rows = cover_pairs(TINY_FACTORS, seed=3)
+    for row in rows if kernels == "auto" else rows[::2]:
         engine = load(folder, kernels, row, EVICT)
         assert run_in_order(engine, requests, str(row["order"])) == expected, row
         assert engine.stats().used_block_count == 0

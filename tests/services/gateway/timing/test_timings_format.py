@@ -4,7 +4,9 @@ import pytest
 
 from headrace.errors import InvalidRequest, StageFailed
 from headrace.gateway.request.ledger import Ledger, note_refusal
+from headrace.gateway.timing.latency_budgets import CLASSES, LatencyBudgets
 from headrace.gateway.timing.request_record import MAX_PATH_LENGTH, RequestRecord
+from headrace.gateway.timing.stopwatch import Stopwatch
 from headrace.gateway.timing.timings_format import described
 
 
@@ -32,6 +34,22 @@ def test_a_foreign_exception_tells_nothing_of_itself() -> None:
     for each in (record, refused):
         assert each.error
         assert "secret" not in str(described(each))
+
+
+def test_a_request_tells_its_targets_and_which_it_met() -> None:
+    record = RequestRecord(Stopwatch(100.0), operation="chat", request_class="interactive")
+    assert described(record)["slo"] is None
+    record.outcome, record.output_token_count = "finished", 3
+    record.first_token, record.last_token = 100.4, 101.0
+    each = dict.fromkeys(CLASSES, 1.0)
+    LatencyBudgets(each, each | {"interactive": 0.25}).judge(record)
+    assert described(record)["slo"] == {
+        "ttft_target_ms": 1000.0,
+        "tpot_target_ms": 250.0,
+        "ttft_met": True,
+        "tpot_met": False,
+        "met": False,
+    }
 
 
 def test_what_is_long_is_cut() -> None:

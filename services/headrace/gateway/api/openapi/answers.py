@@ -152,6 +152,11 @@ BATCH = record(
     },
     {"output_file_id": MAYBE_TEXT, "error_file_id": MAYBE_TEXT, "model": MAYBE_TEXT},
 )
+_MAYBE_FLAG = {"type": ["boolean", "null"]}
+_SLO = record(
+    {"ttft_target_ms": NUMBER, "tpot_target_ms": NUMBER, "met": {"type": "boolean"}},
+    {"ttft_met": _MAYBE_FLAG, "tpot_met": _MAYBE_FLAG},
+)
 REQUEST = record(
     {"id": TEXT, "path": TEXT, "status": COUNT, "outcome": TEXT, "error": MAYBE_TEXT},
     {
@@ -166,6 +171,7 @@ REQUEST = record(
         "total_ms": {"type": ["number", "null"]},
         "ttft_ms": {"type": ["number", "null"]},
         "stages_ms": {"type": "object", "additionalProperties": NUMBER},
+        "slo": {"anyOf": [_SLO, {"type": "null"}]},
     },
 )
 _FIGURES = {"type": "object", "additionalProperties": listed({"type": ["number", "null"]})}

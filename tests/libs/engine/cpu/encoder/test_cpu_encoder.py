@@ -99,7 +99,8 @@ def test_batch_threads_and_instruction_set_change_no_bit(name: str, bits: int | 
     make_encoder(tmp_path, name, **EVEN)
     longest = read_encoder_config(tmp_path).max_model_length
     prompts = make_prompts((*range(1, 19), 31, 32, 33, 63, 64, 65, longest))
-    alone = [encode(load(tmp_path, bits, 1, Instructions.PORTABLE), prompt)[0] for prompt in prompts]
+    portable = load(tmp_path, bits, 1, Instructions.PORTABLE)
+    alone = [encode(portable, prompt)[0] for prompt in prompts]
     for instructions, thread_count in [*((each, 3) for each in available()), (available()[-1], 1)]:
         encoder = load(tmp_path, bits, thread_count, instructions)
         where = (instructions.name, thread_count)
