@@ -107,6 +107,8 @@ class Forks:
             return int(PID.unpack(self._socket.recv(PID.size))[0])
 
     def _close(self) -> None:
+        # Also where a process that a test has forked still has a copy of the socket.
+        self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._process.wait(ANSWER_SECONDS)
 

@@ -11,7 +11,7 @@ from headrace.cli.output import console
 CLASSES = ("realtime", "interactive", "default", "batch")
 AFTER_FIRST_TOKEN = frozenset({"decode", "detokenize", "guard", "serialize", "flush"})
 """Stages that delay further tokens. All others delay the first one."""
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 Record = dict[str, Any]
 
 
@@ -61,8 +61,8 @@ def show(records: Sequence[Record]) -> None:
     console.print(_classes(summed(records)))
     missed = [record for record in records if not record["slo"]["met"]]
     if missed:
-        console.print(f"\n{min(MOST_SHOWN, len(missed))} of {len(missed)} that missed, newest first")
-        console.print(_requests(missed[:MOST_SHOWN]))
+        console.print(f"\n{min(MAX_SHOWN, len(missed))} of {len(missed)} that missed, newest first")
+        console.print(_requests(missed[:MAX_SHOWN]))
         console.print(f"[dim]One by its stages: headrace trace {missed[0]['request_id'] or missed[0]['id']}[/]")
 
 

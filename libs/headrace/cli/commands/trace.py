@@ -25,7 +25,7 @@ FETCHED = {"disk": "from a disk", "worker": "from another worker"}
 """Words about places that cached tokens were fetched from."""
 FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""
-MOST_REQUESTS = 1000
+MAX_REQUESTS = 1000
 """Requests that are looked at for their budgets."""
 MANY_ASKS = 12
 """Connections after which each of several gateways that share an address has probably been asked."""
@@ -90,7 +90,7 @@ def trace(
 def show_budgets(url: str, json: bool) -> None:
     """Shows how the last requests of all gateways stand to their latency budgets. Raises Unauthenticated, or
     Unavailable."""
-    status, answer = _ask(f"{url}/headrace/requests?limit={MOST_REQUESTS}")
+    status, answer = _ask(f"{url}/headrace/requests?limit={MAX_REQUESTS}")
     if status != 200:
         raise Unavailable(f"the gateway does not list its requests: {answer}")
     records = judged(answer["data"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
-from headrace.gateway.timing.budget_verdict import BudgetVerdict
+from headrace.gateway.timing.latency_verdict import LatencyVerdict
 from headrace.gateway.timing.request_metrics import BUDGETS, GOOD_TOKENS
 from headrace.gateway.timing.request_record import FINISHED, RequestRecord
 
@@ -54,13 +54,13 @@ class LatencyBudgets:
         if verdict.met:
             GOOD_TOKENS.labels(record.model, record.request_class).inc(record.output_token_count)
 
-    def _verdict(self, record: RequestRecord) -> BudgetVerdict | None:
+    def _verdict(self, record: RequestRecord) -> LatencyVerdict | None:
         budget = self._budgets[record.request_class]
         if record.outcome in FAILURES:
-            return BudgetVerdict(budget.ttft, budget.tpot, failed=True)
+            return LatencyVerdict(budget.ttft, budget.tpot, failed=True)
         first, each = record.first_token_seconds, record.output_token_seconds
         if record.outcome != FINISHED or first is None:
             return None
-        return BudgetVerdict(
+        return LatencyVerdict(
             budget.ttft, budget.tpot, first <= budget.ttft, None if each is None else each <= budget.tpot
         )

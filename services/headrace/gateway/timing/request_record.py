@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from headrace.gateway.timing.budget_verdict import BudgetVerdict
+from headrace.gateway.timing.latency_verdict import LatencyVerdict
 from headrace.gateway.timing.request_metrics import TIME_TO_FIRST_TOKEN, exemplar_of
 from headrace.gateway.timing.stopwatch import (
     ADMISSION,
@@ -71,7 +71,7 @@ class RequestRecord:
     response_cache: str = ""
     """Answer of the response cache, `hit` or `miss`. Empty: it was not asked."""
     finish_reasons: list[str] = field(default_factory=list)
-    verdict: BudgetVerdict | None = None
+    verdict: LatencyVerdict | None = None
     """Whether it met the latency budget of its class. None: it does not count."""
     trace_id: str = ""
     """Id of the trace, in hexadecimal, if one is recorded."""

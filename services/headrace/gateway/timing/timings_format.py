@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headrace.gateway.timing.budget_verdict import BudgetVerdict
+from headrace.gateway.timing.latency_verdict import LatencyVerdict
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import RECEIVE
 
@@ -67,7 +67,7 @@ def described(record: RequestRecord) -> dict[str, Any]:
     }
 
 
-def _slo(verdict: BudgetVerdict) -> dict[str, Any]:
+def _slo(verdict: LatencyVerdict) -> dict[str, Any]:
     return {
         "ttft_target_ms": _ms(verdict.ttft),
         "tpot_target_ms": _ms(verdict.tpot),

@@ -54,7 +54,7 @@ def is_fused(engine: TextEngine) -> bool:
     indirect=["each_kernel"],
 )
 def test_later_families_equal_transformers(name: str, each_kernel: str, oracles: Oracles) -> None:
-    """What the fused kernels do not compute goes through torch in either way."""
+    """Models that the fused kernels do not compute go through torch in either way."""
     oracle = oracles.family(name)
     check_against_transformers(load(oracle.folder), oracle, PROMPTS)
 

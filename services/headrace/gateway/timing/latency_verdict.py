@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetVerdict:
+class LatencyVerdict:
     """Targets in seconds, and results. A result is None where there was nothing to measure."""
 
     ttft: float
