@@ -88,7 +88,7 @@ class FileRoutes:
     async def send_content(self, exchange: HttpExchange) -> None:
         file = await self._find(exchange)
         path = self._store.content_path(exchange.caller.tenant.name, file.id)
-        async with held_on_disk(partial(path.open, "rb")) as content:
+        async with held_on_disk(lambda: path.open("rb")) as content:
             await exchange.read_body()
             async with exchange.limit(Deadline.after(TRANSFER_SECONDS)):
                 await exchange.send_parts(_parts(content), file.byte_count, "application/jsonl")
