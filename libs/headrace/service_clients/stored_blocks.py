@@ -18,8 +18,11 @@ class StoredBlocksClient(Protocol):
         """Returns the number of blocks at the beginning of `names` that the cache has, and the names of the ones that
         it would keep."""
 
-    async def store_blocks(self, layout: str, records: Sequence[tuple[bytes, bytes]], timeout: float) -> int:
-        """Hands over records by the names of their blocks. Returns the number that was kept."""
+    async def store_blocks(
+        self, layout: str, records: Sequence[tuple[bytes, bytes]], seconds: float, timeout: float
+    ) -> int:
+        """Hands over records by the names of their blocks. `seconds`: time in which one of them is computed; 0 if it is
+        not known. Returns the number that was kept."""
 
     def fetch_blocks(self, layout: str, names: Sequence[bytes], timeout: float) -> AsyncGenerator[list[bytes], None]:
         """Yields the records of the blocks at the beginning of `names` that the cache has. Closing the generator ends
@@ -38,10 +41,13 @@ class GrpcStoredBlocksClient:
             response = await self._stub.LookupBlocks(request, timeout=timeout)
         return response.held_block_count, list(response.wanted_block_hashes)
 
-    async def store_blocks(self, layout: str, records: Sequence[tuple[bytes, bytes]], timeout: float) -> int:
+    async def store_blocks(
+        self, layout: str, records: Sequence[tuple[bytes, bytes]], seconds: float, timeout: float
+    ) -> int:
         blocks = [cache_pb2.StoredBlock(block_hash=name, record=record) for name, record in records]
+        request = cache_pb2.StoreBlocksRequest(block_layout=layout, blocks=blocks)
+        request.block_compute_duration.FromNanoseconds(int(seconds * 1e9))
         with translated(STAGE):
-            request = cache_pb2.StoreBlocksRequest(block_layout=layout, blocks=blocks)
             response = await self._stub.StoreBlocks(request, timeout=timeout)
         return response.stored_block_count
 

@@ -22,7 +22,7 @@ class CacheSettings(ServiceSettings):
     """Maximum bytes of the journals of streams, in memory. The oldest go first; no journal may take more than a
     sixteenth."""
     kv_store_bytes: int = Field(default=0, ge=0)
-    """Maximum bytes of KV blocks that workers share through this cache, in its folder. The least recently used go
-    first. They are as secret as the prompts that they were made of. 0: none are kept."""
+    """Maximum bytes of KV blocks that workers share through this cache, in its folder. The ones that save the
+    least time for their bytes go first. They are as secret as the prompts that they were made of. 0: none are kept."""
     max_prefix_blocks: int = Field(default=2_000_000, ge=1)
     """Maximum number of KV blocks that the prefix index remembers."""

@@ -89,7 +89,8 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def StoreBlocks(  # noqa: N802
         self, request: pb.StoreBlocksRequest, context: Context
     ) -> pb.StoreBlocksResponse:
-        return pb.StoreBlocksResponse(stored_block_count=await self._shared().write(to_records(request)))
+        count = await self._shared().write(to_records(request), to_seconds(request.block_compute_duration))
+        return pb.StoreBlocksResponse(stored_block_count=count)
 
     async def FetchBlocks(  # noqa: N802
         self, request: pb.FetchBlocksRequest, context: Context

@@ -4,13 +4,13 @@ import asyncio
 import itertools
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import lmdb
 
+from headrace.cache.shared_kv.eviction_order import EvictionOrder
 from headrace.cache.shared_kv.lmdb_table import LmdbTable
 from headrace.cache.shared_kv.shared_blocks import PACKET_BYTES
 from headrace.cache.shared_kv.shared_metrics import (
@@ -41,17 +41,15 @@ T = TypeVar("T")
 
 
 class LmdbBlocks:
-    """Implements `SharedBlocks`: the least recently used blocks give way. Runs on the event loop, and has threads of
-    its own to read and write in."""
+    """Implements `SharedBlocks`: blocks that save the least time for their bytes give way. Runs on the event loop, and
+    has threads of its own to read and write in."""
 
     def __init__(self, table: LmdbTable, max_bytes: int) -> None:
         self._table = table
         self._usable_bytes = int(max_bytes * USABLE_SHARE)
-        self._held: OrderedDict[bytes, int] = OrderedDict()
-        """Bytes of pages by key, the least recently used first."""
-        for key, size in table.sizes().items():
-            self._held[key] = table.room_of(size)
-        self._used_bytes = sum(self._held.values())
+        self._order = EvictionOrder()
+        for key, size, seconds in table.entries():
+            self._order.add(key, table.room_of(size), seconds)
         self._queued_bytes = 0
         self._resting_until = 0.0
         self._turn = asyncio.Lock()
@@ -61,30 +59,29 @@ class LmdbBlocks:
         self._show()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._order)
 
     async def held(self, keys: Sequence[bytes]) -> int:
-        return sum(1 for _ in itertools.takewhile(self._held.__contains__, keys))
+        return sum(1 for _ in itertools.takewhile(self._order.__contains__, keys))
 
     async def wanted(self, keys: Sequence[bytes]) -> list[bytes]:
         if self._is_resting or self._queued_bytes >= MAX_QUEUED_BYTES:
             return []
-        return [key for key in keys if key not in self._held]
+        return [key for key in keys if key not in self._order]
 
     async def read(self, keys: Sequence[bytes]) -> list[bytes]:
         run: list[bytes] = []
         size = 0
         for key in keys:
-            own = self._held.get(key)
-            if own is None or (run and size + own > PACKET_BYTES):
+            if key not in self._order or (run and size + self._order.size_of(key) > PACKET_BYTES):
                 break
             run.append(key)
-            size += own
+            size += self._order.size_of(key)
         if not run:
             return []
         # The end of a prompt gives way before its beginning, without which it is worth nothing.
         for key in reversed(run):
-            self._held.move_to_end(key)
+            self._order.use(key)
         try:
             records = await self._run(self._readers, lambda: self._table.read(run))
         except (OSError, lmdb.Error) as error:
@@ -94,7 +91,7 @@ class LmdbBlocks:
         FETCHED_BYTES.inc(sum(map(len, records)))
         return records
 
-    async def write(self, records: Sequence[tuple[bytes, bytes]]) -> int:
+    async def write(self, records: Sequence[tuple[bytes, bytes]], seconds: float = 0.0) -> int:
         size = sum(self._table.room_of(len(record)) for _, record in records)
         reason = self._refusal(size)
         if reason or not records:
@@ -102,7 +99,7 @@ class LmdbBlocks:
             return 0
         self._queued_bytes += size
         # A caller that gives up must not leave a write behind that nothing accounts for.
-        job = asyncio.ensure_future(self._write(dict(records), size))
+        job = asyncio.ensure_future(self._write(dict(records), size, seconds))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
         return await asyncio.shield(job)
@@ -129,16 +126,16 @@ class LmdbBlocks:
             return "large"
         return "busy" if self._queued_bytes + size > MAX_QUEUED_BYTES else ""
 
-    async def _write(self, records: dict[bytes, bytes], size: int) -> int:
+    async def _write(self, records: dict[bytes, bytes], size: int, seconds: float) -> int:
         try:
             async with self._turn:
                 await self._make_room(size)
                 try:
-                    await self._run(self._writer, lambda: self._table.put(records.items()))
+                    await self._run(self._writer, lambda: self._table.put(records.items(), seconds))
                 except lmdb.MapFullError:
                     await self._free(int(self._usable_bytes * CRAMPED_SHARE))
-                    await self._run(self._writer, lambda: self._table.put(records.items()))
-                self._note_written(records)
+                    await self._run(self._writer, lambda: self._table.put(records.items(), seconds))
+                self._note_written(records, seconds)
         except (OSError, lmdb.Error) as error:
             self._resting_until = time.monotonic() + REST_SECONDS
             DROPPED.labels(reason="failed").inc(len(records))
@@ -149,36 +146,24 @@ class LmdbBlocks:
         return len(records)
 
     async def _make_room(self, size: int) -> None:
-        lacking = self._used_bytes + size - self._usable_bytes
+        lacking = self._order.used_bytes + size - self._usable_bytes
         if lacking > 0:
             await self._free(max(lacking, int(self._usable_bytes * EVICTED_SHARE)))
 
     async def _free(self, size: int) -> None:
-        """Removes the least recently used blocks of at least so many bytes. Raises OSError or lmdb.Error, and keeps
-        them."""
-        freed: dict[bytes, int] = {}
-        total = 0
-        while self._held and total < size:
-            key, own = self._held.popitem(last=False)
-            freed[key] = own
-            total += own
+        """Removes blocks of at least so many bytes. Raises OSError or lmdb.Error, and keeps them."""
+        freed = self._order.take(size)
         try:
             await self._run(self._writer, lambda: self._table.remove(freed))
         except BaseException:
-            for key, own in reversed(freed.items()):
-                self._held[key] = own
-                self._held.move_to_end(key, last=False)
+            self._order.restore(freed.items())
             raise
-        self._used_bytes -= total
         EVICTED.inc(len(freed))
         self._show()
 
-    def _note_written(self, records: dict[bytes, bytes]) -> None:
+    def _note_written(self, records: dict[bytes, bytes], seconds: float) -> None:
         for key, record in reversed(records.items()):
-            room = self._table.room_of(len(record))
-            self._used_bytes += room - self._held.get(key, 0)
-            self._held[key] = room
-            self._held.move_to_end(key)
+            self._order.add(key, self._table.room_of(len(record)), seconds)
         STORED.inc(len(records))
         self._show()
 
@@ -190,5 +175,5 @@ class LmdbBlocks:
         return await asyncio.shield(job)
 
     def _show(self) -> None:
-        SHARED_BLOCKS.set(len(self._held))
-        SHARED_BYTES.set(self._used_bytes)
+        SHARED_BLOCKS.set(len(self._order))
+        SHARED_BYTES.set(self._order.used_bytes)

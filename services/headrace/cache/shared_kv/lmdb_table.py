@@ -1,7 +1,7 @@
 """Records of KV blocks in LMDB.
 
-Two tables in one transaction: `records` by key, and `order` with the number of each write by key, which is small enough
-to be read as a whole at the start."""
+Two tables in one transaction: `records` by key, and `order` with the number and the size of each write by key, which is
+small enough to be read as a whole at the start."""
 
 import logging
 import struct
@@ -19,7 +19,7 @@ MARK = "unclean-ends"
 FILES = ("data.mdb", "lock.mdb")
 ENTRY_BYTES = 256
 """Bytes that a record takes at most beside its pages: its key in both tables."""
-_ENTRY = struct.Struct(">QI")  # number of the write, bytes of the record
+_ENTRY = struct.Struct(">QId")  # number of the write, bytes of the record, seconds in which its block is computed
 _log = logging.getLogger(__name__)
 
 
@@ -43,20 +43,20 @@ class LmdbTable:
         self._page_bytes = int(self._environment.stat()["psize"])
         self._next = 0
 
-    def sizes(self) -> dict[bytes, int]:
-        """Returns the bytes of each record by its key, in the order of the writes."""
+    def entries(self) -> list[tuple[bytes, int, float]]:
+        """Returns the key, the bytes and the seconds of each record, in the order of the writes."""
         with self._environment.begin(db=self._order) as transaction, transaction.cursor() as cursor:
-            entries = [(*_ENTRY.unpack(value), key) for key, value in cursor]
-        entries.sort()
-        self._next = entries[-1][0] + 1 if entries else 0
-        return {key: size for _, size, key in entries}
+            found = sorted((*_ENTRY.unpack(value), key) for key, value in cursor)
+        self._next = found[-1][0] + 1 if found else 0
+        return [(key, size, seconds) for _, size, seconds, key in found]
 
-    def put(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Adds records, or replaces them: all, or none where it raises."""
+    def put(self, records: Iterable[tuple[bytes, bytes]], seconds: float = 0.0) -> None:
+        """Adds records, or replaces them: all, or none where it raises. `seconds`: time in which one of their blocks is
+        computed."""
         with self._environment.begin(write=True) as transaction:
             for key, record in records:
                 transaction.put(key, record, db=self._records)
-                transaction.put(key, _ENTRY.pack(self._next, len(record)), db=self._order)
+                transaction.put(key, _ENTRY.pack(self._next, len(record), seconds), db=self._order)
                 self._next += 1
 
     def remove(self, keys: Iterable[bytes]) -> None:
@@ -89,7 +89,7 @@ class LmdbTable:
 
 
 def _opened(folder: Path, map_bytes: int) -> lmdb.Environment:
-    # What a commit wrote is on the disk before the page that names it is: a power failure leaves an earlier state whole.
+    # What a commit wrote is on the disk before the page that names it: a power failure leaves an earlier state whole.
     return lmdb.open(str(folder), map_size=map_bytes, max_dbs=2, metasync=False, mode=0o600)
 
 

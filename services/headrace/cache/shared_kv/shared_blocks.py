@@ -28,9 +28,9 @@ class SharedBlocks(Protocol):
     async def read(self, keys: Sequence[bytes]) -> list[bytes]:
         """Returns the records at the beginning of `keys` that are here: as many as fit PACKET_BYTES, or one."""
 
-    async def write(self, records: Sequence[tuple[bytes, bytes]]) -> int:
-        """Keeps records by their keys, each in the place of an earlier one of its key. Returns their number, which is 0
-        where they were dropped."""
+    async def write(self, records: Sequence[tuple[bytes, bytes]], seconds: float) -> int:
+        """Keeps records by their keys, each in the place of an earlier one of its key. `seconds`: time in which one of
+        their blocks is computed, 0 where it is not known. Returns their number, which is 0 where they were dropped."""
 
     async def close(self) -> None:
         """Ends all calls, and closes the store."""

@@ -80,7 +80,7 @@ class BlockTransfers:
             None if store is None else StoreSource(store, -(-MIN_TOKENS // block_size), self._predict),
         )
         sinks: list[BlockSink] = [] if kept is None else [KeptWriter(kept)]
-        sinks += [] if store is None else [StoreWriter(store)]
+        sinks += [] if store is None else [StoreWriter(store, self._block_seconds)]
         self.keepers = [BlockKeeper(thread, exchange, sink) for sink in sinks]
         if role is not WorkerRole.DECODE:
             self.exports = BlockExports(thread, exchange, self._spec, self._submit)
@@ -170,3 +170,8 @@ class BlockTransfers:
 
     def _predict(self, block_count: int) -> float | None:
         return self._thread.pace.predict(block_count * self._spec.block_size)
+
+    def _block_seconds(self) -> float:
+        """Returns the time in which a block of a prompt is computed, 0 while it is not known."""
+        rate = self._thread.pace.prefill_rate
+        return self._spec.block_size / rate if rate > 0 else 0.0

@@ -37,10 +37,11 @@ class StoreLink:
             _, wanted = await self._client.lookup_blocks(self._layout, names, LOOKUP_SECONDS)
         return wanted
 
-    async def store(self, records: Sequence[tuple[bytes, bytes]]) -> int:
-        """Hands over records of blocks by their names. Returns the number that was kept. Raises HeadraceError."""
+    async def store(self, records: Sequence[tuple[bytes, bytes]], seconds: float) -> int:
+        """Hands over records of blocks by their names. `seconds`: time in which one of them is computed. Returns the
+        number that was kept. Raises HeadraceError."""
         with self._noted():
-            return await self._client.store_blocks(self._layout, records, WRITE_SECONDS)
+            return await self._client.store_blocks(self._layout, records, seconds, WRITE_SECONDS)
 
     async def fetch(
         self, names: Sequence[bytes], deadline: Deadline, seconds: float

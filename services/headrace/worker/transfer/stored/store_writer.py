@@ -1,7 +1,7 @@
 """KV blocks are put into the store that workers share."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.worker.transfer.stored.shared_store import SharedStore
 from headrace.worker.transfer.stored.store_metrics import STORE_LOST_BLOCKS, STORE_WRITTEN_BLOCKS, STORE_WRITTEN_BYTES
@@ -12,8 +12,10 @@ class StoreWriter:
 
     name = "store"
 
-    def __init__(self, store: SharedStore) -> None:
+    def __init__(self, store: SharedStore, block_seconds: Callable[[], float]) -> None:
+        """`block_seconds` returns the time in which a block is computed, 0 while it is not known."""
         self._store = store
+        self._block_seconds = block_seconds
 
     async def wanted(self, names: Sequence[bytes]) -> list[bytes]:
         link = self._store.link()
@@ -31,7 +33,7 @@ class StoreWriter:
             return
         loop = asyncio.get_running_loop()
         records = await loop.run_in_executor(self._store.threads, self._store.records, blocks)
-        count = await link.store(records)
+        count = await link.store(records, self._block_seconds())
         if count == len(blocks):
             self._store.note_written(name for name, _ in blocks)
             STORE_WRITTEN_BYTES.inc(sum(len(content) for _, content in blocks))
