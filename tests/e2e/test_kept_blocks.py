@@ -28,7 +28,9 @@ def test_a_prompt_outlives_its_platform(tmp_path: Path) -> None:
             f"{cached['disk']} from a disk"
             in headrace_here("trace", "last", "--state-dir", str(platform.state_dir)).stdout
         )
-        assert ask(platform) == (text, {"memory": cached["disk"], "disk": 0, "worker": 0, "store": 0}), "it is in memory now"
+        assert ask(platform) == (text, {"memory": cached["disk"], "disk": 0, "worker": 0, "store": 0}), (
+            "it is in memory now"
+        )
     assert again == text
     assert cached["disk"] > 300
     assert cached["memory"] == cached["worker"] == cached["store"] == 0

@@ -9,7 +9,7 @@ import grpc
 from headrace import failpoints
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
-from headrace.cache.shared_kv.shared_blocks import SharedBlocks, keys_of, name_in
+from headrace.cache.shared_kv.shared_kv_blocks import SharedBlocks, keys_of, name_in
 from headrace.cache.stream_journals import StreamJournals
 from headrace.cache.translation import to_lifetime, to_prefix_response, to_records, to_seconds, to_stream_part
 from headrace.errors import NotEnabled, NotFound, PayloadTooLarge

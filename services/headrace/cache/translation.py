@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from google.protobuf.duration_pb2 import Duration
 
-from headrace.cache.shared_kv.shared_blocks import MAX_RECORD_BYTES, keys_of
+from headrace.cache.shared_kv.shared_kv_blocks import MAX_RECORD_BYTES, keys_of
 from headrace.domain.stream_part import StreamPart
 from headrace.errors import PayloadTooLarge
 from headrace.kv.block_change import BlockChange

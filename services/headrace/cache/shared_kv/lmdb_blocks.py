@@ -12,7 +12,7 @@ import lmdb
 
 from headrace.cache.shared_kv.eviction_order import EvictionOrder
 from headrace.cache.shared_kv.lmdb_table import LmdbTable
-from headrace.cache.shared_kv.shared_blocks import PACKET_BYTES
+from headrace.cache.shared_kv.shared_kv_blocks import PACKET_BYTES
 from headrace.cache.shared_kv.shared_metrics import (
     DROPPED,
     EVICTED,

@@ -9,7 +9,7 @@ import lmdb
 
 from headrace.cache.shared_kv.lmdb_blocks import LmdbBlocks
 from headrace.cache.shared_kv.lmdb_table import LmdbTable
-from headrace.cache.shared_kv.shared_blocks import SharedBlocks
+from headrace.cache.shared_kv.shared_kv_blocks import SharedBlocks
 
 FOLDER = "kv"
 """Folder of the blocks in that of a cache."""

@@ -157,7 +157,7 @@ class BlockTransfers:
                 keeper.follow(report.block_events)
 
     def _lacking(self, order: PrefillOrder) -> _Lacking | None:
-        """Returns the first block of a prompt that is to be asked for. None: memory has all, or no place may have it."""
+        """Returns the first block of a prompt to ask for. None: memory has all, or no place may have it."""
         lacking = self._cached.first_lacking(order) if self.keepers else None
         if lacking is None:
             return None

@@ -13,7 +13,7 @@ from headrace.cache.shared_kv import lmdb_blocks
 from headrace.cache.shared_kv.lmdb_blocks import LmdbBlocks
 from headrace.cache.shared_kv.lmdb_table import MAX_UNCLEAN_ENDS, LmdbTable
 from headrace.cache.shared_kv.opened_blocks import opened_blocks
-from headrace.cache.shared_kv.shared_blocks import keys_of, name_in
+from headrace.cache.shared_kv.shared_kv_blocks import keys_of, name_in
 from headrace.errors import InvalidRequest
 
 pytestmark = pytest.mark.anyio
@@ -64,9 +64,8 @@ async def test_what_is_not_used_gives_way(tmp_path: Path) -> None:
 
 async def test_the_end_of_a_prompt_gives_way_before_its_beginning(tmp_path: Path) -> None:
     async with opened(tmp_path) as blocks:
-        for size in (4, 6):
-            await blocks.write(records(range(size - 4, size)))
-            assert await blocks.held(keys(range(size))) == size
+        await blocks.write(records(range(4)))
+        await blocks.write(records([4, 5]))
         await blocks.read(keys(range(4)))
         await blocks._free(2 * 20_000)
         assert await blocks.wanted(keys(range(6))) == keys([4, 5])
