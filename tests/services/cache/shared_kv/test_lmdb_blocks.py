@@ -13,7 +13,7 @@ from headrace.cache.shared_kv import lmdb_blocks
 from headrace.cache.shared_kv.lmdb_blocks import LmdbBlocks
 from headrace.cache.shared_kv.lmdb_table import MAX_UNCLEAN_ENDS, LmdbTable
 from headrace.cache.shared_kv.opened_blocks import opened_blocks
-from headrace.cache.shared_kv.shared_kv_blocks import keys_of, name_in
+from headrace.cache.shared_kv.shared_kv_blocks import keys_of
 from headrace.errors import InvalidRequest
 
 pytestmark = pytest.mark.anyio
@@ -149,8 +149,8 @@ async def test_the_queue_is_bounded_and_a_caller_that_gives_up_leaves_nothing_un
         assert await blocks.write(records([3])) == 0
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
-        while len(blocks) < 2:
-            await asyncio.sleep(0.001)
+        await asyncio.gather(*blocks._jobs)
+        assert len(blocks) == 2
         assert await blocks.write(records([3])) == 1
         assert await blocks.write(records([4], 6 * MEGABYTE)) == 0
 
