@@ -1,4 +1,4 @@
-"""What saves the most time for its bytes stays."""
+"""Records that save the most time for their bytes stay."""
 
 import random
 
