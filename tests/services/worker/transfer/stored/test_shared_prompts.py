@@ -153,8 +153,8 @@ async def test_damaged_records_are_misses_and_are_written_again(
     first = await serve(folder, stack, cache.address)
     layout = first.runtime.transfers.status.layout.encode()
     expected = []
-    for number, fault in enumerate(FAULTS, 1):
-        expected.append((await first.run(salt=fault))[0])
+    for number, salt in enumerate(FAULTS, 1):
+        expected.append((await first.run(salt=salt))[0])
         await until_stored(cache, number * BLOCK_COUNT)
     assert len(set(map(tuple, expected))) == 1
     for place, (salt, fault) in enumerate(FAULTS.items()):
