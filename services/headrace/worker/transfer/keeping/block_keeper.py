@@ -14,12 +14,13 @@ from headrace.worker.transfer.keeping.block_sink import BlockSink
 
 BATCH_BLOCKS = 8
 """Maximum number of blocks that are copied out of the engine's memory between two steps."""
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 """Maximum bytes of such a copy, unless a single block is larger."""
 ASKED_BLOCKS = 64
 """Blocks about which the place is asked at a time."""
 REST = 20.0
-"""Time between two such copies, as a multiple of the processor time of one: the engine gives up a twentieth at most."""
+"""Time between two such copies while the engine is busy, as a multiple of the processor time of one: it gives up a
+twentieth at most."""
 FAILURE_SECONDS = 1.0
 """Time after a failure in which nothing is written."""
 MAX_PENDING = 8192
@@ -72,7 +73,7 @@ class BlockKeeper:
                 while names:
                     took = await self._write(names[: self._batch_count])
                     names = names[self._batch_count :]
-                    await asyncio.sleep(REST * took)
+                    await asyncio.sleep(REST * took if self._thread.busy is not None else 0.0)
             except (HeadraceError, TimeoutError, OSError) as error:
                 facts = {"place": self.sink.name, "reason": str(error)}
                 _log.warning("KV blocks were not kept", extra=facts)
