@@ -26,7 +26,7 @@ async def open_app(settings: CacheSettings, open_bus: OpenBus = open_nats) -> As
     feed = BlockFeed(index)
     lists = BlockLists(feed, channels_to("worker", settings), background)
     journals = StreamJournals(settings.stream_bytes)
-    async with opened_blocks(settings.folder, settings.kv_store_bytes) as blocks:
+    async with opened_blocks(settings.folder, settings.kv_store_bytes, settings.kv_store_url) as blocks:
         servicer = CacheServicer(store, index, journals, settings.lifetime_seconds, blocks)
         bus = open_bus(settings)
         await CacheSubscriber(bus, feed, lists).listen()

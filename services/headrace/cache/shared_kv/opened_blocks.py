@@ -10,6 +10,7 @@ import lmdb
 from headrace.cache.shared_kv.lmdb_blocks import LmdbBlocks
 from headrace.cache.shared_kv.lmdb_table import LmdbTable
 from headrace.cache.shared_kv.shared_kv_blocks import SharedBlocks
+from headrace.errors import ConfigError
 
 FOLDER = "kv"
 """Folder of the blocks in that of a cache."""
@@ -18,15 +19,29 @@ _log = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
-async def opened_blocks(folder: Path, max_bytes: int) -> AsyncIterator[SharedBlocks | None]:
-    """Opens the store in the folder of a cache, and closes it. None: there is to be none, or there cannot be one, which
-    is logged."""
-    blocks = _open(folder / FOLDER, max_bytes) if max_bytes else None
+async def opened_blocks(folder: Path, max_bytes: int, url: str = "") -> AsyncIterator[SharedBlocks | None]:
+    """Opens the store at an address, or else in the folder of a cache, and closes it. None: there is to be none, or
+    there cannot be one, which is logged. Raises ConfigError for an address of another kind."""
+    blocks: SharedBlocks | None = None
+    if url:
+        blocks = _connect(url)
+    elif max_bytes:
+        blocks = _open(folder / FOLDER, max_bytes)
     try:
         yield blocks
     finally:
         if blocks is not None:
             await blocks.close()
+
+
+def _connect(url: str) -> SharedBlocks:
+    # The client takes a tenth of a second to import, and few caches have such a store.
+    from headrace.cache.shared_kv.valkey_blocks import ValkeyBlocks
+
+    try:
+        return ValkeyBlocks(url)
+    except ValueError as error:
+        raise ConfigError(f"kv_store_url is no address of a store: {error}", param="kv_store_url") from None
 
 
 def _open(folder: Path, max_bytes: int) -> SharedBlocks | None:
