@@ -40,7 +40,10 @@ def restart(platform: RunningPlatform, restarts: int, *names: str) -> None:
 
 
 def test_a_prompt_outlives_its_worker_and_its_store(tmp_path: Path) -> None:
-    with running_platform(tmp_path, ["--kv-store-size", "64M"]) as platform:
+    certificates = tmp_path / "certificates"
+    assert headrace_here("certs", "create", "--folder", str(certificates)).returncode == 0
+    flags = ["--kv-store-size", "64M", "--certificates", str(certificates)]
+    with running_platform(tmp_path, flags) as platform:
         text, cached = ask(platform)
         assert cached == {"memory": 0, "disk": 0, "worker": 0, "store": 0}
         until_stored(tmp_path / "cache" / "kv", 384 // 16)

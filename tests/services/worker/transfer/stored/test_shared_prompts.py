@@ -24,6 +24,7 @@ from headrace.kv.block_hash import hash_blocks
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.v1 import cache_pb2_grpc
+from headrace.worker.transfer.kept.kept_metrics import READ_BLOCKS
 from headrace.worker.transfer.kept.slot_header import HEADER_BYTES
 from headrace.worker.transfer.stored import store_link
 from headrace.worker.transfer.stored.shared_store import SharedStore
@@ -56,13 +57,15 @@ async def open_cache(folder: Path, stack: AsyncExitStack, *, is_enabled: bool = 
     return Cache(address, server, blocks, table)
 
 
-async def serve(folder: Path, stack: AsyncExitStack, *addresses: str, **settings: Any) -> Worker:
+async def serve(
+    folder: Path, stack: AsyncExitStack, *addresses: str, kv_folder: Path | None = None, **settings: Any
+) -> Worker:
     engine = load(folder, **settings)
     exchange = exchange_of(engine)
     assert exchange is not None
     store = SharedStore(addresses, open_channel, exchange.layout)
     stack.push_async_callback(store.close)
-    return await serve_worker(engine, stack, store=store)
+    return await serve_worker(engine, stack, kv_folder=kv_folder, store=store)
 
 
 async def until_stored(cache: Cache, count: int) -> None:
@@ -114,6 +117,24 @@ async def test_a_worker_that_is_gone_leaves_its_prompts_to_others_of_its_tenant(
     assert await second.run(salt="t") == (expected, WHOLE), "it is in memory now"
     await second.run(salt="short", prompt=PROMPT[:40])
     assert asked == sum(total(STORE_ASKS, outcome=outcome) for outcome in ("hit", "miss", "failed"))
+    await second.settle()
+
+
+async def test_the_store_continues_where_the_disk_ends(
+    folder: Path, tmp_path: Path, stack: AsyncExitStack, cache: Cache
+) -> None:
+    first = await serve(folder, stack, cache.address)
+    expected, _ = await first.run(salt="t")
+    await until_stored(cache, BLOCK_COUNT)
+    second = await serve(folder, stack, cache.address, kv_folder=tmp_path / "disk")
+    names = hash_blocks(PROMPT[:-1], BLOCK_SIZE, "t")
+    layout = second.runtime.transfers.status.layout
+    records = cache.table.read([layout.encode() + name for name in names])
+    disk = second.runtime.transfers.keepers[0].sink
+    await disk.write([(name, record[HEADER_BYTES:]) for name, record in zip(names[:3], records, strict=False)])
+    read, stored = total(READ_BLOCKS), total(STORE_READ_BLOCKS)
+    assert await second.run(salt="t") == (expected, WHOLE)
+    assert (total(READ_BLOCKS) - read, total(STORE_READ_BLOCKS) - stored) == (3, BLOCK_COUNT - 3)
     await second.settle()
 
 
