@@ -35,7 +35,7 @@ async def opened_blocks(folder: Path, max_bytes: int, url: str = "") -> AsyncIte
 
 
 def _connect(url: str) -> SharedBlocks:
-    # The client takes a tenth of a second to import, and few caches have such a store.
+    # The client takes its time to import, and few caches have such a store.
     from headrace.cache.shared_kv.valkey_blocks import ValkeyBlocks
 
     try:
