@@ -303,6 +303,19 @@ async def test_a_cache_without_a_store_is_no_store(folder: Path, tmp_path: Path,
     await worker.settle()
 
 
+async def test_workers_meet_at_the_next_cache_while_one_does_not_answer(
+    folder: Path, stack: AsyncExitStack, cache: Cache
+) -> None:
+    addresses = (cache.address, "127.0.0.1:1", "127.0.0.1:2")
+    first, second = await serve(folder, stack, *addresses), await serve(folder, stack, *reversed(addresses))
+    expected, _ = await first.run(salt="t")
+    await until_stored(cache, BLOCK_COUNT)
+    cached = [(await second.run(salt=salt))[1] for salt in ("a", "b")]
+    assert await second.run(salt="t") == (expected, WHOLE)
+    assert cached == [0, 0]
+    await second.settle()
+
+
 async def test_a_busy_worker_stores_every_block_once(folder: Path, stack: AsyncExitStack, cache: Cache) -> None:
     worker = await serve(folder, stack, cache.address)
     prompts = make_prompts((150,) * 6, seed=13)
