@@ -88,7 +88,8 @@ class ValkeyBlocks:
             async with self._client.pipeline(transaction=False) as pipeline:
                 for key in keys:
                     pipeline.exists(PREFIX + key)
-                return await pipeline.execute()
+                found: list[int] = await pipeline.execute()
+                return found
 
         return await self._ask(ask) or []
 
