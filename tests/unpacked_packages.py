@@ -13,8 +13,14 @@ from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "share" / "unpacked-packages"
 SIMDE, PROMETHEUS, ARM_COMPILER = "libsimde-dev", "prometheus", "g++-12-aarch64-linux-gnu"
-WANTED = {SIMDE: Path("usr/include/simde"), PROMETHEUS: Path("usr/bin"), ARM_COMPILER: Path("usr")}
-"""0.4, 19 and 55 MB to download; the rest of a package is thrown away."""
+REDIS = "redis-server"
+WANTED = {
+    SIMDE: Path("usr/include/simde"),
+    PROMETHEUS: Path("usr/bin"),
+    ARM_COMPILER: Path("usr"),
+    REDIS: Path("usr"),
+}
+"""0.4, 19, 55 and 2 MB to download; the rest of a package is thrown away."""
 NEEDED = {
     ARM_COMPILER: (
         "gcc-12-aarch64-linux-gnu",
@@ -24,7 +30,8 @@ NEEDED = {
         # Emulates the processor that the compiled programs are for.
         "qemu-user",
         *("libcapstone4", "liburing2", "libglib2.0-0", "libnuma1", "libbinutils", "libjansson4"),
-    )
+    ),
+    REDIS: ("redis-tools", "libatomic1", "libjemalloc2", "liblzf1"),
 }
 """Packages that are unpacked over the first one, because it does not work without them."""
 DOWNLOAD_SECONDS, UPDATE_SECONDS = 60, 60

@@ -28,7 +28,10 @@ from headrace.security.certificates.certificate_folder import CertificateFolder
 from headrace.security.certificates.role_identity import read_identity
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-LOADED_LATER = {"worker": ["headrace.engine.engines.text_engine"]}
+LOADED_LATER = {
+    "worker": ["headrace.engine.engines.text_engine"],
+    "cache": ["headrace.cache.shared_kv.valkey_blocks"],
+}
 Instruction = tuple[str, str]
 
 

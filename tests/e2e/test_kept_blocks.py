@@ -20,7 +20,7 @@ def test_a_prompt_outlives_its_platform(tmp_path: Path) -> None:
     flags = ["--kv-folder", str(tmp_path / "blocks"), "--kv-folder-size", "64M"]
     with running_platform(tmp_path / "state", flags) as platform:
         text, cached = ask(platform)
-        assert cached == {"memory": 0, "disk": 0, "worker": 0}
+        assert cached == {"memory": 0, "disk": 0, "worker": 0, "store": 0}
         platform.wait_until_idle()
     with running_platform(tmp_path / "state", flags) as platform:
         again, cached = ask(platform)
@@ -28,10 +28,12 @@ def test_a_prompt_outlives_its_platform(tmp_path: Path) -> None:
             f"{cached['disk']} from a disk"
             in headrace_here("trace", "last", "--state-dir", str(platform.state_dir)).stdout
         )
-        assert ask(platform) == (text, {"memory": cached["disk"], "disk": 0, "worker": 0}), "it is in memory now"
+        assert ask(platform) == (text, {"memory": cached["disk"], "disk": 0, "worker": 0, "store": 0}), (
+            "it is in memory now"
+        )
     assert again == text
     assert cached["disk"] > 300
-    assert cached["memory"] == cached["worker"] == 0
+    assert cached["memory"] == cached["worker"] == cached["store"] == 0
 
 
 def test_a_size_without_a_folder_is_refused(tmp_path: Path) -> None:

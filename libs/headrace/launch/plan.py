@@ -41,7 +41,7 @@ class _Planning:
             *self._nats(),
             *(self._service("tokenizer", name, self._texts()) for name in roster.tokenizers),
             *(self._scheduler(name) for name in roster.schedulers),
-            *(self._service("cache", name, _chosen(folder=self.site.of(name).folder)) for name in roster.caches),
+            *(self._service("cache", name, self._kept(name)) for name in roster.caches),
             *(self._worker(worker) for worker in roster.workers),
             *(self._gateway(name) for name in roster.gateways),
         ]
@@ -68,6 +68,10 @@ class _Planning:
         chosen = {"chat_templates": _pairs(templates)} if templates else {}
         return {"models": _pairs({model.name: str(model.folder) for model in models}), **chosen}
 
+    def _kept(self, name: str) -> dict[str, object]:
+        """Returns what a cache keeps, and where."""
+        return _chosen(folder=self.site.of(name).folder, kv_store_bytes=self.spec.kv_store_bytes or None)
+
     def _scheduler(self, name: str) -> ProcessSpec:
         files = _chosen(workers_file=self.site.of(name).workers_file)
         settings = {"cache_addresses": self._called(self.roster.caches), **files}
@@ -84,10 +88,11 @@ class _Planning:
         share = spec.thread_count(self.site.core_count)
         threads = spec.model_options.get("thread_count") or share
         names = [worker.model.name] if worker.model else [model.name for model in spec.models]
+        store = {"kv_store_addresses": self._called(self.roster.caches)} if spec.kv_store_bytes else {}
         return self._service(
             "worker",
             worker.name,
-            worker_settings(worker, spec),
+            worker_settings(worker, spec) | store,
             # Only a default, because only here it is known how many workers share the cores.
             defaults={"thread_count": share},
             # The pool of torch is made when torch is imported, before a worker reads its settings.

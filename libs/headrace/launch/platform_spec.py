@@ -64,6 +64,8 @@ class PlatformSpec:
     environment, the file and the defaults."""
     service_options: Mapping[str, object] = field(default_factory=dict)
     """Settings of every service that the user chose, by their names in `ServiceSettings`."""
+    kv_store_bytes: int = 0
+    """Bytes of KV blocks that workers share through each cache. 0: they share none, unless settings say so."""
     strict: bool | None = None
     """Whether unknown request fields are refused. None leaves it to the gateway's settings."""
 

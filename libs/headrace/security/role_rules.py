@@ -28,6 +28,9 @@ RULES: Mapping[str, frozenset[str]] = {
         "CacheService/LookupPrefix": {"scheduler"},
         "CacheService/KeepStreams": {"gateway"},
         "CacheService/FindStream": {"gateway"},
+        "CacheService/LookupBlocks": {"worker"},
+        "CacheService/StoreBlocks": {"worker"},
+        "CacheService/FetchBlocks": {"worker"},
         # A gateway dispatches itself while no scheduler answers.
         "WorkerService/Dispatch": {"scheduler", "gateway"},
         "WorkerService/Attach": {"gateway"},

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class CacheServiceStub:
-    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
-    nothing.
+    """Keeps finished responses per tenant, journals of streams, the index of which worker holds which KV block, and the store
+    of KV blocks that workers share. Decides nothing.
     """
 
     def __init__(self, channel):
@@ -61,11 +61,26 @@ class CacheServiceStub:
                 request_serializer=headrace_dot_v1_dot_cache__pb2.FindStreamRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_cache__pb2.FindStreamResponse.FromString,
                 _registered_method=True)
+        self.LookupBlocks = channel.unary_unary(
+                '/headrace.v1.CacheService/LookupBlocks',
+                request_serializer=headrace_dot_v1_dot_cache__pb2.LookupBlocksRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_cache__pb2.LookupBlocksResponse.FromString,
+                _registered_method=True)
+        self.StoreBlocks = channel.unary_unary(
+                '/headrace.v1.CacheService/StoreBlocks',
+                request_serializer=headrace_dot_v1_dot_cache__pb2.StoreBlocksRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_cache__pb2.StoreBlocksResponse.FromString,
+                _registered_method=True)
+        self.FetchBlocks = channel.unary_stream(
+                '/headrace.v1.CacheService/FetchBlocks',
+                request_serializer=headrace_dot_v1_dot_cache__pb2.FetchBlocksRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_cache__pb2.FetchBlocksResponse.FromString,
+                _registered_method=True)
 
 
 class CacheServiceServicer:
-    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
-    nothing.
+    """Keeps finished responses per tenant, journals of streams, the index of which worker holds which KV block, and the store
+    of KV blocks that workers share. Decides nothing.
     """
 
     def LookupResponse(self, request, context):
@@ -103,6 +118,28 @@ class CacheServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LookupBlocks(self, request, context):
+        """Returns which of some KV blocks the store has, and which it wants. This call and the next two fail with UNIMPLEMENTED
+        where the cache has no store.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StoreBlocks(self, request, context):
+        """Adds KV blocks to the store, in the place of the ones that save the least time for their bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchBlocks(self, request, context):
+        """Streams the KV blocks of a prompt that the store has, up to the first that it lacks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CacheServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -131,6 +168,21 @@ def add_CacheServiceServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_v1_dot_cache__pb2.FindStreamRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_cache__pb2.FindStreamResponse.SerializeToString,
             ),
+            'LookupBlocks': grpc.unary_unary_rpc_method_handler(
+                    servicer.LookupBlocks,
+                    request_deserializer=headrace_dot_v1_dot_cache__pb2.LookupBlocksRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_cache__pb2.LookupBlocksResponse.SerializeToString,
+            ),
+            'StoreBlocks': grpc.unary_unary_rpc_method_handler(
+                    servicer.StoreBlocks,
+                    request_deserializer=headrace_dot_v1_dot_cache__pb2.StoreBlocksRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_cache__pb2.StoreBlocksResponse.SerializeToString,
+            ),
+            'FetchBlocks': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchBlocks,
+                    request_deserializer=headrace_dot_v1_dot_cache__pb2.FetchBlocksRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_cache__pb2.FetchBlocksResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'headrace.v1.CacheService', rpc_method_handlers)
@@ -140,8 +192,8 @@ def add_CacheServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CacheService:
-    """Keeps finished responses per tenant, journals of streams, and the index of which worker holds which KV block. Decides
-    nothing.
+    """Keeps finished responses per tenant, journals of streams, the index of which worker holds which KV block, and the store
+    of KV blocks that workers share. Decides nothing.
     """
 
     @staticmethod
@@ -269,6 +321,87 @@ class CacheService:
             '/headrace.v1.CacheService/FindStream',
             headrace_dot_v1_dot_cache__pb2.FindStreamRequest.SerializeToString,
             headrace_dot_v1_dot_cache__pb2.FindStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LookupBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.CacheService/LookupBlocks',
+            headrace_dot_v1_dot_cache__pb2.LookupBlocksRequest.SerializeToString,
+            headrace_dot_v1_dot_cache__pb2.LookupBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StoreBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.CacheService/StoreBlocks',
+            headrace_dot_v1_dot_cache__pb2.StoreBlocksRequest.SerializeToString,
+            headrace_dot_v1_dot_cache__pb2.StoreBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headrace.v1.CacheService/FetchBlocks',
+            headrace_dot_v1_dot_cache__pb2.FetchBlocksRequest.SerializeToString,
+            headrace_dot_v1_dot_cache__pb2.FetchBlocksResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -609,19 +609,23 @@ class FetchedTokens(_message.Message):
 
     DISK_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     WORKER_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    STORE_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     disk_token_count: _builtins.int
     """Tokens whose blocks were on its disk."""
     worker_token_count: _builtins.int
     """Tokens whose blocks another worker had, or computed."""
+    store_token_count: _builtins.int
+    """Tokens whose blocks were in the store that workers share."""
     def __init__(
         self,
         *,
         disk_token_count: _builtins.int = ...,
         worker_token_count: _builtins.int = ...,
+        store_token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_token_count", b"disk_token_count", "worker_token_count", b"worker_token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_token_count", b"disk_token_count", "store_token_count", b"store_token_count", "worker_token_count", b"worker_token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

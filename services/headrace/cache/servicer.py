@@ -1,15 +1,18 @@
 """CacheService: converts, calls, converts."""
 
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import grpc
 
+from headrace import failpoints
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
+from headrace.cache.shared_kv.shared_kv_blocks import SharedBlocks, keys_of, name_in
 from headrace.cache.stream_journals import StreamJournals
-from headrace.cache.translation import to_lifetime, to_prefix_response, to_seconds, to_stream_part
-from headrace.errors import NotFound, PayloadTooLarge
+from headrace.cache.translation import to_lifetime, to_prefix_response, to_records, to_seconds, to_stream_part
+from headrace.errors import NotEnabled, NotFound, PayloadTooLarge
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
@@ -19,10 +22,19 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves one store, one index and the journals of streams."""
+    """Serves a store of responses, an index, the journals of streams, and KV blocks that workers share."""
 
-    def __init__(self, store: ResponseStore, index: PrefixIndex, journals: StreamJournals, lifetime: float) -> None:
-        """`lifetime`: seconds for which a response is kept when the request does not say."""
+    def __init__(
+        self,
+        store: ResponseStore,
+        index: PrefixIndex,
+        journals: StreamJournals,
+        lifetime: float,
+        blocks: SharedBlocks | None = None,
+    ) -> None:
+        """`lifetime`: seconds for which a response is kept when the request does not say. `blocks`: None where workers
+        share none."""
+        self._blocks = blocks
         self._store = store
         self._index = index
         self._journals = journals
@@ -65,3 +77,35 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         if found is None:
             raise NotFound("there is no such stream")
         return pb.FindStreamResponse(record=found.record, parts=found.parts, record_age_seconds=found.record_age)
+
+    async def LookupBlocks(  # noqa: N802
+        self, request: pb.LookupBlocksRequest, context: Context
+    ) -> pb.LookupBlocksResponse:
+        blocks, keys = self._shared(), keys_of(request.block_layout, request.block_hashes)
+        await failpoints.pause("cache.blocks")
+        wanted = map(name_in, await blocks.wanted(keys))
+        return pb.LookupBlocksResponse(held_block_count=await blocks.held(keys), wanted_block_hashes=wanted)
+
+    async def StoreBlocks(  # noqa: N802
+        self, request: pb.StoreBlocksRequest, context: Context
+    ) -> pb.StoreBlocksResponse:
+        count = await self._shared().write(to_records(request), to_seconds(request.block_compute_duration))
+        return pb.StoreBlocksResponse(stored_block_count=count)
+
+    async def FetchBlocks(  # noqa: N802
+        self, request: pb.FetchBlocksRequest, context: Context
+    ) -> AsyncGenerator[pb.FetchBlocksResponse, None]:
+        blocks, keys = self._shared(), keys_of(request.block_layout, request.block_hashes)
+        while keys:
+            await failpoints.pause("cache.blocks")
+            records = await blocks.read(keys)
+            if not records:
+                return
+            yield pb.FetchBlocksResponse(records=[failpoints.damage("cache.block", record) for record in records])
+            keys = keys[len(records) :]
+
+    def _shared(self) -> SharedBlocks:
+        """Raises NotEnabled where workers share no blocks."""
+        if self._blocks is None:
+            raise NotEnabled("this cache keeps no KV blocks: set kv_store_bytes", stage="cache")
+        return self._blocks

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from google.protobuf.duration_pb2 import Duration
 
+from headrace.cache.shared_kv.shared_kv_blocks import MAX_RECORD_BYTES, keys_of
 from headrace.domain.stream_part import StreamPart
+from headrace.errors import PayloadTooLarge
 from headrace.kv.block_change import BlockChange
 from headrace.v1 import cache_pb2
-from headrace.v1.cache_pb2 import LookupPrefixResponse, PrefixMatch, StoreResponseRequest
+from headrace.v1.cache_pb2 import LookupPrefixResponse, PrefixMatch, StoreBlocksRequest, StoreResponseRequest
 from headrace.v1.events_pb2 import BlocksChanged
 
 
@@ -44,3 +46,11 @@ def to_prefix_response(matches: Mapping[str, int]) -> LookupPrefixResponse:
     return LookupPrefixResponse(
         matches=[PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
     )
+
+
+def to_records(request: StoreBlocksRequest) -> list[tuple[bytes, bytes]]:
+    """Converts blocks to be kept, each to its key and its record. Raises InvalidRequest."""
+    if any(len(block.record) > MAX_RECORD_BYTES for block in request.blocks):
+        raise PayloadTooLarge(f"a record of a KV block has at most {MAX_RECORD_BYTES} bytes")
+    keys = keys_of(request.block_layout, [block.block_hash for block in request.blocks])
+    return list(zip(keys, (block.record for block in request.blocks), strict=True))

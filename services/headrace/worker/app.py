@@ -71,6 +71,6 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     finally:
         await background.close()
         for one in served.values():
-            one.runtime.stop()
+            await one.close()
         host.stop()
         await bus.close()

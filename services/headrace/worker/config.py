@@ -75,6 +75,9 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     prompts that they were made of. Unset: none are kept."""
     kv_folder_bytes: int = Field(default=4 * 1024**3, ge=0)
     """Bytes that each worker takes in `kv_folder`, all at the start."""
+    kv_store_addresses: Names = Field(default=())
+    """Addresses of caches with a store of KV blocks that workers share, as HOST:PORT, separated by commas: prompts are
+    continued from the blocks that any worker left there. All workers name the same. Empty: they share none."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)

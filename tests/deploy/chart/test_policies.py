@@ -12,7 +12,7 @@ from headrace.rpc.server import ROUTABLE
 CALLERS = {
     "tokenizer": {"gateway"},
     "scheduler": {"gateway"},
-    "cache": {"gateway", "scheduler"},
+    "cache": {"gateway", "scheduler", "worker"},
     "worker": {"gateway", "scheduler", "cache", "worker"},
     "nats": {"gateway", "tokenizer", "scheduler", "cache", "worker"},
 }

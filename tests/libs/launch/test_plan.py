@@ -100,6 +100,15 @@ def test_services_call_each_other_where_they_listen() -> None:
     assert gateway["cache_addresses"] == scheduler["cache_addresses"] == "cache:1,cache-1:1"
 
 
+def test_workers_share_kv_blocks_through_all_caches_where_there_is_room() -> None:
+    processes = planned(PlatformSpec(ONE, caches=2, kv_store_bytes=7))
+    assert [processes[name].settings["kv_store_bytes"] for name in ("cache", "cache-1")] == [7, 7]
+    assert processes["worker-0"].settings["kv_store_addresses"] == "cache:1,cache-1:1"
+    without = planned(PlatformSpec(ONE))
+    assert "kv_store_bytes" not in without["cache"].settings
+    assert "kv_store_addresses" not in without["worker-0"].settings
+
+
 def test_services_call_each_other_at_the_addresses_that_are_advertised() -> None:
     names = [name for name in USUAL if name != "nats"]
     sites = {name: ProcessSite("0.0.0.0:1", f"{name}.there:1", metrics_port=9) for name in names}

@@ -21,7 +21,7 @@ WIDTH = 40
 STAGE_WIDTH, NUMBER_WIDTH = 12, 8
 WIDE = 110
 """Columns of a terminal that has room for the meaning of each stage."""
-FETCHED = {"disk": "from a disk", "worker": "from another worker"}
+FETCHED = {"disk": "from a disk", "worker": "from another worker", "store": "from the shared store"}
 """Words about places that cached tokens were fetched from."""
 FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""

@@ -31,6 +31,7 @@ def note_fetched(record: RequestRecord, fetched: FetchedTokens) -> None:
     """Notes where a worker found tokens of the prompt that it did not have in memory."""
     record.disk_token_count += fetched.disk_token_count
     record.worker_token_count += fetched.worker_token_count
+    record.store_token_count += fetched.store_token_count
 
 
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:

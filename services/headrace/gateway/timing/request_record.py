@@ -68,6 +68,8 @@ class RequestRecord:
     """Cached tokens that were on the worker's disk."""
     worker_token_count: int = 0
     """Cached tokens that came from another worker."""
+    store_token_count: int = 0
+    """Cached tokens that came from the store that workers share."""
     response_cache: str = ""
     """Answer of the response cache, `hit` or `miss`. Empty: it was not asked."""
     finish_reasons: list[str] = field(default_factory=list)

@@ -28,9 +28,16 @@ def timings_of(record: RequestRecord) -> dict[str, Any]:
 def _places(record: RequestRecord) -> dict[str, int]:
     """Returns the cached tokens by the place that had them. A block that was fetched may be lost again before its
     request begins."""
-    disk = min(record.disk_token_count, record.cached_token_count)
-    worker = min(record.worker_token_count, record.cached_token_count - disk)
-    return {"memory": record.cached_token_count - disk - worker, "disk": disk, "worker": worker}
+    left = record.cached_token_count
+    fetched = {}
+    for place, count in (
+        ("disk", record.disk_token_count),
+        ("worker", record.worker_token_count),
+        ("store", record.store_token_count),
+    ):
+        fetched[place] = min(count, left)
+        left -= fetched[place]
+    return {"memory": left, **fetched}
 
 
 def timing_headers(record: RequestRecord) -> dict[str, str]:

@@ -19,6 +19,7 @@ from headrace.worker.status.device_rates import device_rates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
+from headrace.worker.transfer.stored.shared_store import SharedStore
 from headrace.worker.transfer.worker_role import WorkerRole
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,9 @@ class HostedModel:
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
         exchange = exchange_of(engine)
         kept = _open_kept(exchange, settings.kv_folder, settings.kv_folder_bytes)
-        self.runtime.transfers.open(exchange, WorkerRole(settings.role), channels_to("worker", settings), kept)
+        self._store = _open_store(exchange, settings)
+        open_channel = channels_to("worker", settings)
+        self.runtime.transfers.open(exchange, WorkerRole(settings.role), open_channel, kept, self._store)
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
@@ -75,6 +78,12 @@ class HostedModel:
         """Sets the address of the process. `is_member`: whether the model is one of several there."""
         self.board.advertise(joined(address, self.worker_id if is_member else ""))
 
+    async def close(self) -> None:
+        """Stops the runtime, and closes the store."""
+        self.runtime.stop()
+        if self._store is not None:
+            await self._store.close()
+
     async def drain(self, patience: float, deadline: Deadline) -> None:
         """Lets running requests end for `patience` seconds, and then move to other workers until the deadline."""
         await self.servicer.drain(patience, deadline)
@@ -91,3 +100,15 @@ def _open_kept(exchange: BlockExchange | None, folder: Path | None, max_bytes: i
     if kept is not None:
         _log.info("KV blocks are kept", extra={"folder": str(folder), "found": len(kept)})
     return kept
+
+
+def _open_store(exchange: BlockExchange | None, settings: WorkerSettings) -> SharedStore | None:
+    """Opens the links to the store that workers share. None, with a warning where there is to be one: the KV blocks of
+    this model cannot be copied."""
+    addresses = settings.kv_store_addresses
+    if not addresses:
+        return None
+    if exchange is None:
+        _log.warning("this model's KV blocks cannot be copied, so they are not shared", extra={"store": addresses})
+        return None
+    return SharedStore(addresses, channels_to("cache", settings), exchange.layout)

@@ -137,7 +137,10 @@ def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:
     if addressed.cost:
         added.cost = addressed.cost
     if (fetched := addressed.fetched) is not None:
-        added.fetched_tokens.disk_token_count, added.fetched_tokens.worker_token_count = fetched.disk, fetched.worker
+        told = worker_pb2.FetchedTokens(
+            disk_token_count=fetched.disk, worker_token_count=fetched.worker, store_token_count=fetched.store
+        )
+        added.fetched_tokens.CopyFrom(told)
     if addressed.timings is not None:
         _set_timings(added, addressed.timings)
 

@@ -66,3 +66,15 @@ def test_what_finished_has_no_message() -> None:
     with Ledger(1).open_request("a", "m", record):
         pass
     assert described(record)["error"] is None
+
+
+def test_cached_tokens_are_counted_at_one_place_each() -> None:
+    """Blocks that were fetched may be lost again before the request begins."""
+    record = RequestRecord(disk_token_count=16, worker_token_count=32, store_token_count=64)
+    for cached, places in {
+        200: {"memory": 88, "disk": 16, "worker": 32, "store": 64},
+        60: {"memory": 0, "disk": 16, "worker": 32, "store": 12},
+        20: {"memory": 0, "disk": 16, "worker": 4, "store": 0},
+    }.items():
+        record.cached_token_count = cached
+        assert described(record)["cached_tokens_from"] == places

@@ -39,6 +39,7 @@ from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.transfer import block_exports
 from headrace.worker.transfer.fetching import peer_source
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
+from headrace.worker.transfer.stored.shared_store import SharedStore
 from headrace.worker.transfer.worker_role import WorkerRole
 
 pytestmark = pytest.mark.anyio
@@ -150,14 +151,18 @@ class Worker:
 
 
 async def serve(
-    engine: TextEngine, stack: AsyncExitStack, role: WorkerRole = WorkerRole.BOTH, kv_folder: Path | None = None
+    engine: TextEngine,
+    stack: AsyncExitStack,
+    role: WorkerRole = WorkerRole.BOTH,
+    kv_folder: Path | None = None,
+    store: SharedStore | None = None,
 ) -> Worker:
-    """Starts a worker, which keeps KV blocks in a folder if there is one."""
+    """Starts a worker, which keeps KV blocks in a folder and in a store if there are."""
     runtime, exchange, kept = Runtime(engine, "m", attach_seconds=60.0), exchange_of(engine), None
     if kv_folder is not None and exchange is not None:
         kept = KeptBlocks.open(kv_folder, exchange.layout, exchange.block_bytes, KEPT_BYTES)
         assert kept is not None
-    runtime.transfers.open(exchange, role, open_channel, kept)
+    runtime.transfers.open(exchange, role, open_channel, kept, store)
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)

@@ -178,6 +178,9 @@ class PlatformFlags:
     that begin like earlier ones are read from there instead of computed. Default: none are kept."""
     kv_folder_size: str = ""
     """Room that each worker takes there, such as 8G. Default: 4G."""
+    kv_store_size: str = ""
+    """Room in each cache for KV blocks that all workers share, such as 8G: a prompt that begins like one of any worker,
+    running or not, is continued from there. Default: none are shared."""
     strict: bool | None = None
     """Refuse unknown request fields."""
     start_silence_seconds: float = 60.0
@@ -269,6 +272,7 @@ class PlatformFlags:
             engine=self.engine,
             model_options=given(self.run),
             service_options=_said(log_level=self.log_level, otlp_endpoint=self.otlp_endpoint),
+            kv_store_bytes=parse_size(self.kv_store_size, "kv-store-size") if self.kv_store_size else 0,
             strict=self.strict,
         )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Tier = Literal["memory", "disk", "worker"]
+Tier = Literal["memory", "disk", "worker", "store"]
 """Kind of place that KV blocks come from."""
 
 
@@ -13,6 +13,7 @@ class FetchedTokens:
 
     disk: int = 0
     worker: int = 0
+    store: int = 0
 
     def add(self, tier: Tier, token_count: int) -> None:
         """Counts tokens from a place. Those in memory were not brought."""
@@ -21,3 +22,5 @@ class FetchedTokens:
                 self.disk += token_count
             case "worker":
                 self.worker += token_count
+            case "store":
+                self.store += token_count

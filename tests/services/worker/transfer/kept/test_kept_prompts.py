@@ -13,8 +13,8 @@ from tests.services.worker.transfer.test_block_transfer import BLOCK_COUNT, BLOC
 from tests.services.worker.transfer.test_block_transfer import folder as folder
 
 from headrace.worker.transfer.fetching import kept_source
-from headrace.worker.transfer.kept.block_keeper import BlockKeeper
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
+from headrace.worker.transfer.kept.kept_writer import KeptWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -27,16 +27,16 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-def keeper_of(worker: Worker) -> BlockKeeper:
-    keeper = worker.runtime.transfers.keeper
-    assert keeper is not None
-    return keeper
+def kept_of(worker: Worker) -> KeptBlocks:
+    (keeper,) = worker.runtime.transfers.keepers
+    assert isinstance(keeper.sink, KeptWriter)
+    return keeper.sink.kept
 
 
 async def until_kept(worker: Worker, count: int) -> None:
     """Waits until so many blocks are on the disk."""
     deadline = time.monotonic() + SECONDS
-    while len(keeper_of(worker).kept) < count:
+    while len(kept_of(worker)) < count:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
@@ -150,4 +150,4 @@ async def test_the_engine_is_asked_seldom_under_load(folder: Path, tmp_path: Pat
     await asyncio.gather(*(worker.tokens(name) for name in names[:1]))
     await worker.settle()
     await until_kept(worker, 6 * BLOCK_COUNT)
-    assert not keeper_of(worker)._pending
+    assert not worker.runtime.transfers.keepers[0]._pending

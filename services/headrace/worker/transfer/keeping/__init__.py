@@ -1,0 +1,1 @@
+"""KV blocks are written to places that outlive memory, behind the engine."""
