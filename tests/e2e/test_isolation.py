@@ -28,7 +28,7 @@ from headrace.v1.tokenizer_pb2 import ChatMessage
 
 pytestmark = pytest.mark.alone
 MAX_WAIT = 0.25
-STEP_SECONDS = 0.01
+STEP_SECONDS = 0.02
 MAX_MEMORY = 300 * 2**20
 TRIES = 4
 LAST_EVENTS = ("error", "response.completed", "response.incomplete", "response.failed")

@@ -22,7 +22,7 @@ from headrace.supervisor.state import read_platform
 pytestmark = pytest.mark.slow
 DEMO, SECOND, TUNED, ALIAS = "headrace-demo", "second", "tuned", "gpt-4o"
 CLIENTS = 2
-PAUSE_SECONDS = 0.03
+PAUSE_SECONDS = 0.15
 """Pause of each client between two questions: most of the processors is left to what the tests are about."""
 TIMEOUT = 60.0
 
