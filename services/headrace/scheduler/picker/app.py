@@ -21,7 +21,6 @@ from headrace.scheduler.picker.servicer import SERVICE_NAME, PickerServicer, bin
 from headrace.security.port_tls import public_tls
 
 MAX_METRICS_BYTES = 16 * 1024 * 1024
-SYNC_SECONDS = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -92,8 +91,7 @@ async def served_picker(settings: PickerSettings, background: Background) -> Asy
 
 async def _serve_once_synced(picker: EndpointPicker, server: Server) -> None:
     """Turns health green once the state of all endpoints is known. Later ones are no reason to turn it red."""
-    while not picker.is_synced:
-        await asyncio.sleep(SYNC_SECONDS)
+    await picker.synced.wait()
     await server.set_serving(True)
 
 

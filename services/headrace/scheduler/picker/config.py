@@ -60,7 +60,7 @@ class PickerSettings(Settings):
     """Pieces of prompts that are remembered of each endpoint, of 64 tokens each."""
     tenant_header: str = "x-llm-d-inference-fairness-id"
     """Header that names the tenant, among whom endpoints are shared fairly while requests wait. Empty: all are one."""
-    objectives: NamesByName = {}
+    objectives: NamesByName = Field(default_factory=dict)
     """Classes of requests by their objective (x-llm-d-inference-objective): realtime, interactive, default or batch.
     Objectives of these names need none."""
     refused_late_classes: Names = ()

@@ -92,7 +92,7 @@ def _headers(found: HeaderMap) -> dict[str, str]:
 
 def _metadata(metadata: Metadata, namespace: str, key: str) -> Value | None:
     fields = metadata.filter_metadata[namespace].fields if namespace in metadata.filter_metadata else {}
-    return fields[key] if key in fields else None
+    return fields.get(key)
 
 
 def _subset(metadata: Metadata) -> frozenset[str] | None:

@@ -80,8 +80,8 @@ class EndpointPicker:
         self._fallback_count = fallback_count
         self._prefixes = PrefixHolders(max_prefix_count)
         self._endpoints: dict[str, PoolEndpoint] = {}
-        self._is_listed = False
-        """Whether the list of endpoints was read."""
+        self.synced = asyncio.Event()
+        """Set once it knows which endpoints there are, and how each is."""
         self._waiting: dict[str, _Waiting] = {}
         """Requests that wait for an endpoint, by their ticket's key."""
         self._open: dict[str, _Open] = {}
@@ -98,11 +98,6 @@ class EndpointPicker:
         return frozenset(address for address, endpoint in self._endpoints.items() if endpoint.is_ready)
 
     @property
-    def is_synced(self) -> bool:
-        """Whether it knows which endpoints there are, and how each is."""
-        return self._is_listed and all(endpoint.was_seen for endpoint in self._endpoints.values())
-
-    @property
     def open_count(self) -> int:
         """Requests that have an endpoint and have not ended."""
         return len(self._open)
@@ -117,7 +112,6 @@ class EndpointPicker:
 
     def set_endpoints(self, addresses: Collection[str]) -> None:
         """Takes in which endpoints there are. A new one is not ready until it was scraped."""
-        self._is_listed = True
         for address in set(self._endpoints) - set(addresses):
             self._leave(self._endpoints.pop(address))
         for address in sorted(set(addresses) - set(self._endpoints)):
@@ -125,6 +119,7 @@ class EndpointPicker:
             # An address that comes again is another incarnation to the core.
             self._endpoints[address].epoch = next(self._numbers) << 20
             _log.info("an endpoint is new", extra={"endpoint": address})
+        self._note_seen()
 
     def take_load(self, address: str, load: ReportedLoad) -> None:
         """Takes in a scrape of an endpoint."""
@@ -133,6 +128,7 @@ class EndpointPicker:
                 _log.info("an endpoint is ready", extra={"endpoint": address})
             endpoint.take_load(load)
             self._report(endpoint)
+            self._note_seen()
 
     def fail_scrape(self, address: str) -> None:
         """Takes in that a scrape of an endpoint failed."""
@@ -142,6 +138,7 @@ class EndpointPicker:
             endpoint.fail_scrape()
             if was_ready and not endpoint.is_ready:
                 self._leave(endpoint)
+            self._note_seen()
 
     async def pick(self, order: PickOrder) -> Pick:
         """Returns the endpoints for a request, which is open from then on: see `settle`. Raises Unavailable where none
@@ -326,6 +323,10 @@ class EndpointPicker:
         _log.warning("an endpoint failed a request", extra={"endpoint": endpoint.address})
         endpoint.distrust(now)
         self._feed(events.WorkerLost(POOL, endpoint.address, endpoint.epoch))
+
+    def _note_seen(self) -> None:
+        if all(endpoint.was_seen for endpoint in self._endpoints.values()):
+            self.synced.set()
 
     def _report(self, endpoint: PoolEndpoint) -> None:
         now = self.clock()

@@ -17,7 +17,7 @@ PIECE_BYTES = 60_000
 """Bytes of a body that are sent back at once: some proxies take at most 64 KiB."""
 MAX_NAME_LENGTH = 128
 OBJECTIVE_HEADER = "x-llm-d-inference-objective"
-FIRST_TOKEN_HEADER = "x-slo-ttft-ms"
+TTFT_HEADER = "x-slo-ttft-ms"
 MAX_MILLISECONDS = 3_600_000
 
 
@@ -139,7 +139,7 @@ class ProxiedRequest:
             is_streamed=prompt.is_streamed,
             tenant=headers.get(terms.tenant_header, "")[:MAX_NAME_LENGTH] if terms.tenant_header else "",
             urgency=terms.classes.get(headers.get(OBJECTIVE_HEADER, ""), Urgency.DEFAULT),
-            first_token_seconds=_seconds(headers.get(FIRST_TOKEN_HEADER, "")),
+            first_token_seconds=_seconds(headers.get(TTFT_HEADER, "")),
             subset=self._subset,
         )
         self._pick = await self._picker.pick(order)
