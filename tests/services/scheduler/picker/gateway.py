@@ -1,6 +1,7 @@
 """Gateway for tests: speaks Envoy's external processing to a picker over a real channel. Its picker has a clock that is
 set by hand."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import grpc
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from tests.grpc_leftovers import leftovers_forgiven
 
 from headrace.scheduler.picker.choosing.endpoint_picker import EndpointPicker
 from headrace.scheduler.picker.config import PickerSettings
@@ -38,6 +40,7 @@ class Gateway:
         self.room = BodyRoom(made.max_body_bytes, made.max_held_body_bytes)
         self.servicer = PickerServicer(self.picker, self.room, made.orders(), made.streams())
         self.stub: Any = None
+        self._streams: list[GatewayStream] = []
 
     def set_loads(self, loads: dict[str, ReportedLoad]) -> None:
         """Makes these the endpoints, each ready and with its load."""
@@ -47,7 +50,17 @@ class Gateway:
         self.picker.tick()
 
     def stream(self) -> "GatewayStream":
-        return GatewayStream(self.stub.Process(timeout=TIMEOUT))
+        self._streams.append(GatewayStream(self.stub.Process(timeout=TIMEOUT)))
+        return self._streams[-1]
+
+    async def close(self) -> None:
+        """Cuts all streams and waits for their ends, so that none is left to the next test."""
+        for stream in self._streams:
+            stream.call.cancel()
+            await stream.call.code()
+        async with asyncio.timeout(TIMEOUT):
+            while self.servicer.stream_count:
+                await asyncio.sleep(0)
 
 
 class GatewayStream:
@@ -106,7 +119,9 @@ def request_headers(
 
 
 def response_headers(address: str = "", status: int = 200, **headers: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"response_headers": pb.HttpHeaders(headers=header_map({":status": str(status), **headers}))}
+    found: dict[str, Any] = {
+        "response_headers": pb.HttpHeaders(headers=header_map({":status": str(status), **headers}))
+    }
     if address:
         found["metadata_context"] = metadata("envoy.lb", f"{KEY}-served", Value(string_value=address))
     return found
@@ -153,8 +168,10 @@ async def served_gateway(**settings: Any) -> AsyncIterator[Gateway]:
     bind(server, gateway.servicer)
     await server.start()
     try:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            gateway.stub = ExternalProcessorStub(channel)
-            yield gateway
+        with leftovers_forgiven():
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                gateway.stub = ExternalProcessorStub(channel)
+                yield gateway
+                await gateway.close()
     finally:
         await server.stop(0)

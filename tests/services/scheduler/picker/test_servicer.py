@@ -108,9 +108,9 @@ async def test_fields_that_are_not_known_are_passed_over(gateway: Gateway) -> No
     """Attributes, field 9, and one of a number that Envoy has not given yet."""
     message = pb.ProcessingRequest(**request_headers(end_of_stream=True)).SerializeToString()
     unknown = bytes([9 << 3 | 2, 2, 8, 1, 0xFA, 0x7F, 1, 65])
-    call = gateway.stub.Process(timeout=TIMEOUT)
-    await call.write(pb.ProcessingRequest.FromString(message + unknown))
-    assert endpoints_of(await call.read())[0] == A
+    stream = gateway.stream()
+    await stream.call.write(pb.ProcessingRequest.FromString(message + unknown))
+    assert endpoints_of(await stream.read())[0] == A
 
 
 @pytest.mark.parametrize("subset", [[B, C], f"{B}, {C}"])

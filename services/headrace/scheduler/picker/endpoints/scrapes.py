@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
 from headrace.errors import HeadraceError
@@ -43,6 +43,8 @@ class Scrapes:
         self._fetch = fetch
         self._timeout = timeout
         self._running: dict[str, asyncio.Task[None]] = {}
+        """The last scrape of each endpoint."""
+        self._failing: set[str] = set()
 
     async def refresh(self) -> None:
         """Reads the list of endpoints."""
@@ -55,32 +57,35 @@ class Scrapes:
                 load = parse_load(await self._fetch(address))
         except (HeadraceError, TimeoutError) as error:
             reason = error.message if isinstance(error, HeadraceError) else f"no answer in {self._timeout:g} s"
-            _log.info("a scrape failed", extra={"endpoint": address, "error": reason})
+            if address not in self._failing:
+                _log.warning("a scrape failed", extra={"endpoint": address, "error": reason})
+            self._failing.add(address)
             self._reader.fail_scrape(address)
         else:
+            self._failing.discard(address)
             self._reader.take_load(address, load)
 
     async def keep_reading(self, seconds: float) -> None:
         """Reads the list of endpoints every so many seconds, until cancelled."""
         while True:
             await self.refresh()
-            self._begin_all()
+            self._begin(address for address in self._reader.addresses if address not in self._running)
             await asyncio.sleep(seconds)
 
     async def keep_scraping(self, seconds: float) -> None:
         """Scrapes all endpoints every so many seconds, until cancelled."""
         try:
             while True:
-                self._begin_all()
+                self._begin(self._reader.addresses)
                 await asyncio.sleep(seconds)
         finally:
             await cancel_and_wait(self._running.values())
 
-    def _begin_all(self) -> None:
+    def _begin(self, addresses: Iterable[str]) -> None:
         """Begins to scrape the endpoints that are not being scraped."""
-        for address in self._reader.addresses:
+        for address in list(addresses):
             if (running := self._running.get(address)) is None or running.done():
                 self._running[address] = asyncio.create_task(self.scrape(address), name=f"scrape-{address}")
-        gone = self._running.keys() - set(self._reader.addresses)
-        for address in gone:
+        for address in self._running.keys() - set(self._reader.addresses):
             self._running.pop(address).cancel()
+            self._failing.discard(address)
