@@ -4,7 +4,7 @@ set by hand."""
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -58,9 +58,7 @@ class Gateway:
         for stream in self._streams:
             stream.call.cancel()
             await stream.call.code()
-        async with asyncio.timeout(TIMEOUT):
-            while self.servicer.stream_count:
-                await asyncio.sleep(0)
+        await until(lambda: self.servicer.stream_count == 0)
 
 
 class GatewayStream:
@@ -99,6 +97,15 @@ class GatewayStream:
         await self.call.done_writing()
         while await self.call.read() is not grpc.aio.EOF:
             pass
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Lets the server work until something is so."""
+    for _ in range(10_000):
+        if is_so():
+            return
+        await asyncio.sleep(0.001)
+    raise TimeoutError
 
 
 def request_headers(

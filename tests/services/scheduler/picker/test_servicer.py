@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -11,7 +11,6 @@ from tests.services.scheduler.picker.gateway import (
     CHAT,
     IDLE,
     KEY,
-    TIMEOUT,
     A,
     B,
     C,
@@ -22,6 +21,7 @@ from tests.services.scheduler.picker.gateway import (
     request_headers,
     response_headers,
     served_gateway,
+    until,
 )
 
 from headrace.scheduler.picker.endpoints.pool_endpoint import DISTRUST_SECONDS
@@ -37,13 +37,6 @@ async def gateway() -> AsyncIterator[Gateway]:
     async with served_gateway() as made:
         made.set_loads({A: IDLE, B: ReportedLoad(4, 0), C: ReportedLoad(8, 0)})
         yield made
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Lets the server work until something is so."""
-    async with asyncio.timeout(TIMEOUT):
-        while not is_so():
-            await asyncio.sleep(0.001)
 
 
 async def test_the_header_and_the_metadata_name_the_pick_and_its_fallbacks_in_order(gateway: Gateway) -> None:
