@@ -1,5 +1,6 @@
 """Runs the endpoint picker: `python -m headrace.scheduler.picker --help` lists its settings."""
 
+import json
 import os
 import sys
 
@@ -9,6 +10,7 @@ from headrace.errors import HeadraceError, TaskDied
 from headrace.scheduler.picker.app import run_picker
 from headrace.scheduler.picker.config import PickerSettings
 from headrace.settings import load
+from headrace.settings.description import DESCRIBE_FLAG, described
 from headrace.telemetry.logs import configure_logging
 
 EXIT_BAD_START = 78
@@ -20,7 +22,11 @@ EXIT_TASK_DIED = 70
 def main() -> None:
     """Reads settings from flags, environment and file, and runs the picker."""
     try:
-        settings = load(PickerSettings, "picker", sys.argv[1:], os.environ)
+        if DESCRIBE_FLAG in (flags := sys.argv[1:]):
+            flags.remove(DESCRIBE_FLAG)
+            sys.stdout.write(json.dumps(described(PickerSettings, "picker", flags, os.environ)) + "\n")
+            return
+        settings = load(PickerSettings, "picker", flags, os.environ)
         configure_logging("picker", settings.log_level)
         uvloop.run(run_picker(settings))
     except HeadraceError as error:
