@@ -59,7 +59,7 @@ class PickerSettings(Settings):
     max_prefix_count: int = Field(default=8192, ge=0)
     """Pieces of prompts that are remembered of each endpoint, of 64 tokens each."""
     tenant_header: str = "x-llm-d-inference-fairness-id"
-    """Header that names the tenant, among whom endpoints are shared fairly while requests wait. Empty: all are one."""
+    """Header that names the tenant. Tenants share endpoints fairly while requests wait. Empty: all are one."""
     objectives: NamesByName = Field(default_factory=dict)
     """Classes of requests by their objective (x-llm-d-inference-objective): realtime, interactive, default or batch.
     Objectives of these names need none."""
@@ -101,7 +101,7 @@ class PickerSettings(Settings):
         return EndpointLimits(self.max_endpoint_request_count, self.max_endpoint_waiting_count, self.max_failed_scrapes)
 
     def orders(self) -> OrderTerms:
-        """Terms on which requests are told apart. Raises ConfigError."""
+        """Terms on which requests are distinguished. Raises ConfigError."""
         named = {objective: _class_of(name) for objective, name in self.objectives.items()}
         return OrderTerms(self.tenant_header.lower(), {**USUAL_CLASSES, **named})
 

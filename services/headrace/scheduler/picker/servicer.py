@@ -54,10 +54,8 @@ class PickerServicer(ExternalProcessorServicer):
             if self.stream_count > self._streams.max_stream_count:
                 raise Overloaded("too many requests are open", retry_after=RETRY_SECONDS)
             await self._follow(request, context)
-        except UploadTimeout as error:
-            request.refuse(error)
-            await _write(context, to_refusal(error))
         except HeadraceError as error:
+            request.refuse(error)
             await _write(context, to_refusal(error))
         finally:
             self.stream_count -= 1
@@ -84,8 +82,12 @@ class PickerServicer(ExternalProcessorServicer):
 
 
 async def _write(context: Context, response: pb.ProcessingResponse) -> None:
-    async with asyncio.timeout(WRITE_SECONDS):
-        await context.write(response)
+    """Writes a message. Ends a stream whose proxy does not read."""
+    try:
+        async with asyncio.timeout(WRITE_SECONDS):
+            await context.write(response)
+    except TimeoutError:
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the gateway does not read")
 
 
 def bind(server: grpc.aio.Server, servicer: PickerServicer) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from prometheus_client import REGISTRY
 from tests.services.scheduler.picker.gateway import (
     CHAT,
     IDLE,
@@ -30,6 +31,10 @@ from headrace.v1.envoy import external_processor_pb2 as pb
 
 pytestmark = pytest.mark.anyio
 LONG = {"model": "m", "messages": [{"role": "user", "content": "All happy families are alike. " * 200}]}
+
+
+def outcomes(name: str) -> float:
+    return REGISTRY.get_sample_value("headrace_picker_requests_total", {"outcome": name}) or 0.0
 
 
 @pytest.fixture
@@ -292,6 +297,34 @@ async def test_a_response_that_does_not_come_ends_the_stream_and_what_it_holds()
         await stream.read()
         assert await stream.read() is grpc.aio.EOF
         assert gateway.picker.open_count == 0
+
+
+async def test_a_proxy_that_shows_no_response_body_ends_with_its_headers(gateway: Gateway) -> None:
+    before = outcomes("completed")
+    stream = gateway.stream()
+    await stream.ask(**request_headers("NONE", end_of_stream=True))
+    reply = await stream.ask(**response_headers(A))
+    assert reply.response_headers == pb.HeadersResponse(response=pb.CommonResponse())
+    await stream.close()
+    assert outcomes("completed") == before + 1
+    assert gateway.picker.open_count == 0
+
+
+async def test_outcomes_are_counted(gateway: Gateway) -> None:
+    names = ("completed", "failed", "cut", "invalid", "no endpoint")
+    before = {name: outcomes(name) for name in names}
+    for status in (200, 500):
+        stream = gateway.stream()
+        await stream.ask_chat()
+        await stream.read()
+        await stream.serve(A, status)
+    cut = gateway.stream()
+    await cut.ask_chat()
+    await cut.read()
+    await cut.close()
+    await gateway.stream().ask_chat(b"{")
+    await gateway.stream().ask_chat(subset=[])
+    assert {name: outcomes(name) - before[name] for name in names} == dict.fromkeys(names, 1)
 
 
 async def test_many_streams_are_followed_at_once() -> None:

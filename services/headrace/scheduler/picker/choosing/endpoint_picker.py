@@ -59,7 +59,7 @@ class _Open:
 
 class EndpointPicker:
     """Runs on the event loop alone. All requests of the pool are of one model: which adapter or name they ask for is a
-    matter of the endpoints, but it is part of what prefixes are told apart by."""
+    matter of the endpoints, and distinguishes prefixes alone."""
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class EndpointPicker:
         self._numbers = itertools.count(1)
         self._events: deque[Event] = deque()
         self._is_feeding = False
+        self._failure: Exception | None = None
 
     @property
     def addresses(self) -> Collection[str]:
@@ -211,10 +212,11 @@ class EndpointPicker:
             metrics.WANTED.set(self._desk.demand.wanted)
 
     async def keep_ticking(self) -> None:
-        """Ticks until cancelled."""
-        while True:
+        """Ticks until cancelled. Raises the error of a core that failed."""
+        while self._failure is None:
             self.tick()
             await asyncio.sleep(TICK_SECONDS)
+        raise self._failure
 
     def _check_ready(self, order: PickOrder) -> None:
         """Raises Unavailable where no endpoint may be picked."""
@@ -254,6 +256,10 @@ class EndpointPicker:
                 now = self.clock()
                 for decision in self.core.handle(self._events.popleft(), now):
                     self._perform(decision, now)
+        except Exception as error:
+            # Decisions that were not carried out are lost, so the process must not continue. See `keep_ticking`.
+            self._failure = error
+            raise
         finally:
             self._is_feeding = False
 

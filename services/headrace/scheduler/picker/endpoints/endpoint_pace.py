@@ -13,7 +13,7 @@ class EndpointPace:
 
     def __init__(self) -> None:
         self.prefill_rate = 0.0
-        """Prompt tokens per second, without those that a prefix cache held."""
+        """Prompt tokens per second, without the ones that a prefix cache held."""
         self.step_seconds = 0.0
 
     def measure(self, before: ReportedLoad, after: ReportedLoad) -> None:

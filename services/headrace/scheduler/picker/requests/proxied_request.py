@@ -1,4 +1,4 @@
-"""One request on its way through a proxy: it gets an endpoint, and its response is watched."""
+"""One request that passes through a proxy: it gets an endpoint, and its response is watched."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ MAX_MILLISECONDS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class OrderTerms:
-    """Terms on which requests are told apart."""
+    """Terms on which requests are distinguished."""
 
     tenant_header: str
     """Header that names the tenant. Empty: all are one."""
@@ -46,6 +46,7 @@ class ProxiedRequest:
         self._pick: Pick | None = None
         self._meter = ResponseMeter(is_stream=False)
         self._is_refused = False
+        self._has_response = False
 
     @property
     def awaits_body(self) -> bool:
@@ -54,16 +55,11 @@ class ProxiedRequest:
 
     async def take(self, part: HttpPart) -> list[PartReply]:
         """Takes a part and returns the replies. Raises the HeadraceError by which the request is refused."""
-        try:
-            replies = await self._take(part)
-        except HeadraceError as error:
-            self._is_refused = True
-            REQUESTS.labels(_outcome(error)).inc()
-            raise
+        replies = await self._take(part)
         return [] if part.is_watched else replies
 
     def refuse(self, error: HeadraceError) -> None:
-        """Counts that the request was refused for another reason."""
+        """Takes in that the request was refused."""
         self._is_refused = True
         REQUESTS.labels(_outcome(error)).inc()
 
@@ -71,7 +67,9 @@ class ProxiedRequest:
         """Gives back all that the request holds. Called at its end, however it came."""
         self._drop_body()
         if self._pick is not None:
-            self._picker.settle(self._pick.request_id, self._meter.token_count())
+            # Where the proxy shows no body of a response, its headers are all that comes.
+            is_complete = self._has_response and self._response_mode is BodyMode.UNSEEN
+            self._picker.settle(self._pick.request_id, self._meter.token_count(), is_complete=is_complete)
         elif not self._is_refused:
             REQUESTS.labels("cut").inc()
 
@@ -151,6 +149,7 @@ class ProxiedRequest:
             return [self._passed_on(part, self._response_mode)]
         request_id = self._pick.request_id
         if part.kind is PartKind.RESPONSE_HEADERS:
+            self._has_response = True
             status = part.headers.get(":status", "")
             self._picker.note_served(request_id, part.served, int(status) if status.isdecimal() else 200)
             is_stream = part.headers.get("content-type", "").startswith("text/event-stream")

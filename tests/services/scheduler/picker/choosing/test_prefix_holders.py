@@ -1,4 +1,4 @@
-"""What endpoints probably hold is bounded, and forgotten from its end."""
+"""Prefixes of endpoints are bounded, and forgotten from their ends."""
 
 from headrace.scheduler.picker.choosing.prefix_holders import PrefixHolders
 
