@@ -47,7 +47,9 @@ class PickerServicer(ExternalProcessorServicer):
         self.stream_count = 0
 
     # Written by hand, not generated: a stream that is cut then ends within this call, whatever it waits for.
-    async def Process(self, _requests: Any, context: Context) -> None:  # noqa: N802
+    async def Process(  # type: ignore[override]  # noqa: N802
+        self, _requests: Any, context: Context
+    ) -> None:
         request = ProxiedRequest(self._picker, self._room, self._orders)
         self.stream_count += 1
         try:

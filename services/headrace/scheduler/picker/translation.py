@@ -52,18 +52,27 @@ def to_part(message: pb.ProcessingRequest) -> HttpPart | None:
 
 def to_response(reply: PartReply) -> pb.ProcessingResponse:
     """Converts a reply."""
-    if reply.kind in (PartKind.REQUEST_TRAILERS, PartKind.RESPONSE_TRAILERS):
-        return pb.ProcessingResponse(**{reply.kind.value: pb.TrailersResponse()})
     common = pb.CommonResponse(
         header_mutation=_mutation({PICK_KEY: _joined(reply)}) if reply.endpoints else None,
         body_mutation=_body(reply) if reply.body is not None else None,
         clear_route_cache=bool(reply.endpoints),
     )
-    is_headers = reply.kind in (PartKind.REQUEST_HEADERS, PartKind.RESPONSE_HEADERS)
-    answer = pb.HeadersResponse(response=common) if is_headers else pb.BodyResponse(response=common)
-    return pb.ProcessingResponse(
-        **{reply.kind.value: answer}, dynamic_metadata=_picked(reply) if reply.endpoints else None
-    )
+    metadata = _picked(reply) if reply.endpoints else None
+    match reply.kind:
+        case PartKind.REQUEST_HEADERS:
+            headers = pb.HeadersResponse(response=common)
+            return pb.ProcessingResponse(request_headers=headers, dynamic_metadata=metadata)
+        case PartKind.REQUEST_BODY:
+            body = pb.BodyResponse(response=common)
+            return pb.ProcessingResponse(request_body=body, dynamic_metadata=metadata)
+        case PartKind.REQUEST_TRAILERS:
+            return pb.ProcessingResponse(request_trailers=pb.TrailersResponse())
+        case PartKind.RESPONSE_HEADERS:
+            return pb.ProcessingResponse(response_headers=pb.HeadersResponse(response=common))
+        case PartKind.RESPONSE_BODY:
+            return pb.ProcessingResponse(response_body=pb.BodyResponse(response=common))
+        case PartKind.RESPONSE_TRAILERS:
+            return pb.ProcessingResponse(response_trailers=pb.TrailersResponse())
 
 
 def to_refusal(error: HeadraceError) -> pb.ProcessingResponse:
