@@ -181,8 +181,9 @@ class EndpointPicker:
         one = self._open.get(request_id)
         if one is None or one.first_token_seconds is not None or not one.order.is_streamed:
             return
-        one.endpoint.begin(request_id)
         one.first_token_seconds = self.clock() - one.since
+        if not one.has_moved and one.status < 400:
+            one.endpoint.begin(request_id, one.first_token_seconds)
         metrics.FIRST_TOKEN_TIME.observe(one.first_token_seconds)
 
     def settle(self, request_id: str, output_token_count: int = 0, *, is_complete: bool = False) -> None:

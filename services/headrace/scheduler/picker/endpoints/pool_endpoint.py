@@ -91,10 +91,11 @@ class PoolEndpoint:
         """Counts a request that was sent to it."""
         self._sent[request_id] = _Sent(token_count, expected_at)
 
-    def begin(self, request_id: str) -> None:
-        """Takes in that the first piece of an answer came: its prompt is computed."""
+    def begin(self, request_id: str, seconds: float) -> None:
+        """Takes in that the first piece of an answer came after a time: its prompt is computed."""
         if (sent := self._sent.get(request_id)) is not None:
             sent.has_begun = True
+            self._pace.note_first_token(sent.token_count, seconds)
 
     def end(self, request_id: str) -> None:
         """Takes in that a request has ended, or is elsewhere."""

@@ -20,3 +20,14 @@ def test_a_restart_and_a_pause_say_nothing() -> None:
     for after in (BEFORE, replace(BEFORE, prompt_tokens=0, prefill_seconds=0, step_count=0), ReportedLoad(1, 0)):
         pace.measure(BEFORE, after)
     assert (pace.prefill_rate, pace.step_seconds) == (0, 0)
+
+
+def test_first_tokens_tell_the_rate_where_counters_do_not() -> None:
+    pace = EndpointPace()
+    pace.note_first_token(10, 0.5)
+    assert pace.prefill_rate == 0
+    pace.note_first_token(1000, 0.5)
+    assert pace.prefill_rate == 2000
+    after = replace(BEFORE, prompt_tokens=2000, prefill_seconds=1.25)
+    pace.measure(BEFORE, after)
+    assert pace.prefill_rate == 4000

@@ -33,10 +33,11 @@ def test_a_prompt_waits_until_its_first_piece_or_the_time_at_which_it_was_expect
     made.send("r2", 10, expected_at=2.0)
     assert made.report(now=1.0).waiting_token_count == 110
     assert made.report(now=2.0).waiting_token_count == 100
-    made.begin("r1")
-    made.begin("unknown")
+    made.begin("r1", seconds=0.5)
+    made.begin("unknown", seconds=0.5)
     assert made.report(now=2.0).waiting_token_count == 0
     assert made.report(now=2.0).running_count == 2
+    assert made.report(now=2.0).prefill_rate == 200
 
 
 def test_one_with_a_queue_accepts_nothing() -> None:
