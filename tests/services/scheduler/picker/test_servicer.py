@@ -171,6 +171,25 @@ async def test_a_waiting_request_gets_the_place_of_one_that_ends() -> None:
         assert endpoints_of(await waiting) == [A]
 
 
+async def test_of_requests_that_wait_the_most_urgent_objective_goes_first() -> None:
+    async with served_gateway(max_endpoint_request_count=1, objectives="nightly=batch,voice=realtime") as gateway:
+        gateway.set_loads({A: IDLE})
+        first = gateway.stream()
+        await first.ask_chat()
+        waiting = []
+        for number, objective in enumerate(("nightly", "default", "voice"), start=1):
+            asking = gateway.stream().ask_chat(x_llm_d_inference_objective=objective)
+            waiting.append(asyncio.create_task(asking))
+            await until(lambda number=number: gateway.picker.waiting_count == number)
+        await first.read()
+        await first.serve(A)
+        assert endpoints_of(await waiting[2]) == [A]
+        assert not waiting[0].done()
+        assert not waiting[1].done()
+        for task in waiting:
+            task.cancel()
+
+
 async def test_a_request_that_cannot_be_in_time_is_shed() -> None:
     async with served_gateway(refused_late_classes="default", queue_seconds=60.0) as gateway:
         gateway.set_loads({A: IDLE})
@@ -190,6 +209,32 @@ async def test_an_endpoint_that_another_had_to_stand_in_for_is_not_picked_next(g
     assert gateway.picker.open_count_of(B) == 6
     gateway.now += DISTRUST_SECONDS
     gateway.picker.tick()
+    assert endpoints_of(await gateway.stream().ask_chat())[0] == A
+
+
+async def test_an_endpoint_that_left_gets_no_more_and_what_it_serves_is_followed(gateway: Gateway) -> None:
+    stream = gateway.stream()
+    assert endpoints_of(await stream.ask_chat())[0] == A
+    await stream.read()
+    gateway.picker.set_endpoints([B, C])
+    assert endpoints_of(await gateway.stream().ask_chat()) == [B, C]
+    await stream.serve(A)
+    assert gateway.picker.open_count == 1
+    assert endpoints_of(await gateway.stream().ask_chat(subset=[A, B])) == [B]
+    gateway.set_loads({A: IDLE, B: IDLE})
+    assert endpoints_of(await gateway.stream().ask_chat())[0] == A
+
+
+async def test_an_endpoint_that_computes_nothing_is_passed_over_until_it_does(gateway: Gateway) -> None:
+    busy = ReportedLoad(1, 0, output_tokens=10.0)
+    gateway.set_loads({A: busy, B: ReportedLoad(4, 0)})
+    assert endpoints_of(await gateway.stream().ask_chat())[0] == A
+    gateway.picker.take_load(A, busy)
+    for _ in range(8):
+        gateway.now += 0.2
+        gateway.picker.tick()
+    assert endpoints_of(await gateway.stream().ask_chat())[0] == B
+    gateway.picker.take_load(A, ReportedLoad(1, 0, output_tokens=11.0))
     assert endpoints_of(await gateway.stream().ask_chat())[0] == A
 
 

@@ -195,7 +195,7 @@ class EndpointPicker:
         # A request that failed elsewhere before says nothing about the prediction for where it was picked.
         first_token = None if one.has_moved or one.status >= 400 else one.first_token_seconds
         self._feed(events.Settled(POOL, request_id, output_token_count, first_token))
-        if self._endpoints.get(one.endpoint.address) is one.endpoint and one.endpoint.is_ready:
+        if one.endpoint.is_ready:
             self._report(one.endpoint)
 
     def tick(self) -> None:
@@ -342,6 +342,7 @@ class EndpointPicker:
     def _leave(self, endpoint: PoolEndpoint) -> None:
         """Takes an endpoint away from the core. Its requests are followed to their ends."""
         _log.info("an endpoint is not ready any more", extra={"endpoint": endpoint.address})
+        endpoint.is_ready = False
         self._prefixes.forget(endpoint.address)
         self._feed(events.WorkerLeft(POOL, endpoint.address, endpoint.epoch))
 
