@@ -66,7 +66,7 @@ async def test_a_body_in_pieces_is_held_until_it_is_whole_and_then_sent_back(gat
         end = start + 40_000
         await stream.send(request_body=pb.HttpBody(body=body[start:end], end_of_stream=end >= len(body)))
     assert endpoints_of(await stream.read())[0] == A
-    pieces = []
+    pieces: list[pb.StreamedBodyResponse] = []
     while not (pieces and pieces[-1].end_of_stream):
         pieces.append((await stream.read()).request_body.response.body_mutation.streamed_response)
     assert b"".join(piece.body for piece in pieces) == body
