@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -66,7 +67,7 @@ async def until_serving(channel: grpc.aio.Channel) -> None:
     await watch.code()
 
 
-async def pick(channel: grpc.aio.Channel) -> object:
+async def pick(channel: grpc.aio.Channel) -> Any:
     stream = GatewayStream(ExternalProcessorStub(channel).Process(timeout=TIMEOUT))
     reply = await stream.ask(**request_headers(end_of_stream=True))
     await stream.close()

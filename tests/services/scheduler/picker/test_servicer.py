@@ -177,10 +177,10 @@ async def test_of_requests_that_wait_the_most_urgent_objective_goes_first() -> N
         first = gateway.stream()
         await first.ask_chat()
         waiting = []
-        for number, objective in enumerate(("nightly", "default", "voice"), start=1):
+        for objective in ("nightly", "default", "voice"):
             asking = gateway.stream().ask_chat(x_llm_d_inference_objective=objective)
             waiting.append(asyncio.create_task(asking))
-            await until(lambda number=number: gateway.picker.waiting_count == number)
+            await until(lambda: gateway.picker.waiting_count == len(waiting))
         await first.read()
         await first.serve(A)
         assert endpoints_of(await waiting[2]) == [A]
