@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.own_certificate import make_certificate
 from tests.services.scheduler.picker.gateway import TIMEOUT, GatewayStream, endpoints_of, refusal_of, request_headers
 
 from headrace.errors import ConfigError
@@ -107,6 +108,18 @@ async def test_it_is_ready_when_it_knows_its_endpoints_and_follows_their_load(tm
                 while (reply := await pick(channel)).WhichOneof("response") != "immediate_response":
                     pass
             assert refusal_of(reply)[0] == 503
+
+
+async def test_gateways_that_speak_tls_are_served(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    settings = PickerSettings.of(
+        listen_address="127.0.0.1:0", endpoints="127.0.0.1:1", tls_certificate=certificate, tls_key=key
+    )
+    async with served_picker(settings, Background()) as address:
+        credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
+        async with grpc.aio.secure_channel(address, credentials) as channel:
+            await until_serving(channel)
+            assert refusal_of(await pick(channel))[0] == 503
 
 
 @pytest.mark.parametrize(
