@@ -49,6 +49,7 @@ MAY_IMPORT_GRPC = (
     "services/headrace/gateway/api/grpc/inference_servicer.py",
     "services/headrace/worker/hosting/servicer.py",
     "services/headrace/scheduler/scaling/servicer.py",
+    "services/headrace/scheduler/picker/servicer.py",
     *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
 )
 """Servicers, clients, and the two that turn calls and statuses into something else."""

@@ -27,7 +27,7 @@ PREPOSITIONS = {
     "with",
 }
 UNSIGNED = {"TYPE_UINT32", "TYPE_UINT64", "TYPE_FIXED32", "TYPE_FIXED64"}
-FOREIGN = "headrace/v1/keda/"
+FOREIGN = ("headrace/v1/keda/", "headrace/v1/envoy/")
 """Protocols of others, with their own names."""
 PROTO_NAMES = ["inference", "tokenizer", "scheduler", "worker", "cache", "events", "generation"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lifecycle.run import EXIT_BAD_START
+from headrace.lifecycle.process_run import EXIT_BAD_START
 from headrace.settings import Settings, load
 
 SERVICES = ("gateway", "tokenizer", "scheduler", "cache", "worker")

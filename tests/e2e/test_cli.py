@@ -222,7 +222,7 @@ def test_config_of_services_that_would_start(tmp_path: Path) -> None:
     text = headrace_here("config", "show", "gateway", "--origin", "--config", str(file)).stdout
     assert f"strict = true  from file {file}  (default: false)" in text
     schema = json.loads(headrace_here("config", "schema").stdout)
-    assert set(schema["properties"]) == {"gateway", "tokenizer", "scheduler", "cache", "worker"}
+    assert set(schema["properties"]) == {"gateway", "tokenizer", "scheduler", "cache", "worker", "picker"}
     file.write_text("[gateway]\nzork = true\n")
     failed = headrace_here("config", "show", "gateway", "--config", str(file))
     assert failed.returncode == 1

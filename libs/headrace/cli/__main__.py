@@ -45,6 +45,7 @@ COMMANDS = {
     "eval": ("eval:evaluate", "Measures how good a model is."),
     "plan": ("plan:plan", "Says where a model fits."),
     "simulate": ("simulate.simulate:simulate", "Plays a trace of traffic against the scheduler, in virtual time."),
+    "picker": ("picker:picker", "Picks endpoints for a gateway of Kubernetes."),
     "trace": ("trace:trace", "Shows where the time of a request went."),
     "explain": ("explain:explain", "Tells why a request went where it went."),
     "completion": ("completion:completion", "Prints a script that completes commands in a shell."),

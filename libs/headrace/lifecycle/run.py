@@ -10,11 +10,9 @@
 import asyncio
 import contextlib
 import gc
-import json
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -24,17 +22,16 @@ import uvloop
 
 from headrace import failpoints
 from headrace.domain.deadline import Deadline
-from headrace.errors import HeadraceError, TaskDied, Unavailable
+from headrace.errors import TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.metrics_port import shown_metrics
+from headrace.lifecycle.process_run import EXIT_TASK_DIED, run_process
 from headrace.lifecycle.security import check_identity, credential_of, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.health import is_serving
 from headrace.rpc.member_address import joined
 from headrace.rpc.server import Server
-from headrace.settings import load
-from headrace.settings.description import DESCRIBE_FLAG, described
 from headrace.storage.private_files import keep_files_private
 from headrace.telemetry.logs import configure_logging
 from headrace.telemetry.traces import configure_tracing
@@ -42,10 +39,6 @@ from headrace.v1.events_pb2 import ServiceRegistered
 
 SELF_CALL_TIMEOUT = 10.0
 STOP_GRACE = 0.5
-EXIT_BAD_START = 78
-"""Exit status EX_CONFIG of sysexits.h: starting again with the same settings cannot help."""
-EXIT_TASK_DIED = 70
-"""Exit status EX_SOFTWARE of sysexits.h: starting again helps."""
 FORCE_SECONDS = 5.0
 """Seconds after running work was to have ended at which a process in which a task failed ends whatever it does."""
 
@@ -55,28 +48,19 @@ OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
 
 
 def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
-    """Runs a service process from start to stop. Reads flags and environment; exits 0 after a clean stop, and with
-    EXIT_TASK_DIED after the failure of a task that it cannot do without. With DESCRIBE_FLAG, it prints its settings.
-    Modules that are imported by then are never looked at by garbage collection, which may be off until then."""
+    """Runs a service process from start to stop: see `run_process`. Modules that are imported by then are never looked
+    at by garbage collection, which may be off until then."""
     gc.freeze()
     gc.enable()
     keep_files_private()
-    try:
-        if DESCRIBE_FLAG in (flags := sys.argv[1:]):
-            flags.remove(DESCRIBE_FLAG)
-            sys.stdout.write(json.dumps(described(schema, kind, flags, os.environ)) + "\n")
-            return
-        settings = load(schema, kind, flags, os.environ)
-        configure_logging(settings.service_id, settings.log_level)
-        check_identity(settings)
-        failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
-        uvloop.run(_live(settings, open_app))
-    except TaskDied as error:
-        sys.stderr.write(f"headrace {kind}: {error.message}\n")
-        raise SystemExit(EXIT_TASK_DIED) from None
-    except HeadraceError as error:
-        sys.stderr.write(f"headrace {kind}: {error.message}\n")
-        raise SystemExit(EXIT_BAD_START) from None
+    run_process(kind, schema, lambda settings: _work(settings, open_app))
+
+
+def _work(settings: C, open_app: OpenApp[C]) -> None:
+    configure_logging(settings.service_id, settings.log_level)
+    check_identity(settings)
+    failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
+    uvloop.run(_live(settings, open_app))
 
 
 async def _live(settings: C, open_app: OpenApp[C]) -> None:

@@ -34,6 +34,9 @@ class ServerSecurity:
 
 
 UNSECURED = ServerSecurity()
+LIVENESS, READINESS = "liveness", "readiness"
+"""Names under which gRPC health says whether the process answers, and whether it serves, as gateways of Kubernetes ask
+for them."""
 ROUTABLE = "routable"
 """Name under which gRPC health says whether callers have found the service, which is when an older one may go."""
 
@@ -63,7 +66,7 @@ class Server:
             options = list({**dict(options), "grpc.max_receive_message_length": limits.byte_count}.items())
         self._server = grpc.aio.server(interceptors=[*guards, boundary], options=options)
         self._health = health_aio.HealthServicer()
-        self._names = [OVERALL_HEALTH, *service_names]
+        self._names = [OVERALL_HEALTH, READINESS, *service_names]
         self._is_serving = False
         bind(self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -73,6 +76,7 @@ class Server:
     async def start(self, address: str, further_address: str = "") -> str:
         """Listens, on another address too if there is one, and returns the first with its real port. Raises
         AddressInUse."""
+        await self._health.set(LIVENESS, HealthCheckResponse.SERVING)
         await self.set_serving(False)
         port = self._listen(address, self._port_tls)
         if further_address:

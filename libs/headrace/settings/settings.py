@@ -23,7 +23,7 @@ from headrace.errors.near_names import hint
 
 DEFAULTS = "other_defaults"
 DEFAULT_HELP = "value for a setting that neither flag, environment nor file gives; may be repeated"
-SECTIONS = frozenset({"gateway", "tokenizer", "scheduler", "cache", "worker", "platform"})
+SECTIONS = frozenset({"gateway", "tokenizer", "scheduler", "cache", "worker", "picker", "platform"})
 HELP_FLAGS = frozenset({"-h", "--help"})
 
 # Looking for plugins of pydantic reads the metadata of every installed package, which takes tens of milliseconds.

@@ -11,7 +11,7 @@ from typing import Literal
 from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
-from headrace.lifecycle.run import EXIT_BAD_START
+from headrace.lifecycle.process_run import EXIT_BAD_START
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.spawning.running_process import RunningProcess

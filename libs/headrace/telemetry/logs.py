@@ -58,5 +58,6 @@ def configure_logging(service: str, level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.getLogger("nats").setLevel(logging.ERROR)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     # Looking up the caller of every log call walks the stack, for a file name that these lines do not show.
     logging._srcfile = None

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError
-from headrace.lifecycle.run import EXIT_BAD_START, EXIT_TASK_DIED
+from headrace.lifecycle.process_run import EXIT_BAD_START, EXIT_TASK_DIED
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
 from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.spawning.program_spawner import ProgramSpawner

@@ -23,6 +23,8 @@ from headrace.settings.description import DESCRIBE_FLAG
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform, read_starts
 
 config = App(name="config", help="Shows the settings of services, and where each came from.")
+PICKER = "scheduler.picker"
+"""Module of the endpoint picker, which is no service of a platform."""
 TIMEOUT = 60.0
 """Seconds that a service has to describe itself."""
 _Flag = Parameter(negative="")
@@ -82,7 +84,7 @@ def show(
 def schema() -> None:
     """Prints the JSON schema of the configuration file, for editors and checks."""
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(_described, _to_start(None)))
+        found = list(pool.map(_described, [*_to_start(None), Start("picker", PICKER)]))
     print_json(
         {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -104,8 +106,8 @@ def reference() -> None:
 
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(_described, [Start(kind, kind, environment=clean) for kind in SERVICE_ROLES]))
-    sys.stdout.write(settings_page(found))
+        services = list(pool.map(_described, [Start(kind, kind, environment=clean) for kind in SERVICE_ROLES]))
+    sys.stdout.write(settings_page(services, [_described(Start("picker", PICKER, environment=clean))]))
 
 
 def _to_start(file: Path | None) -> list[Start]:

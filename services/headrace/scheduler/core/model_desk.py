@@ -18,7 +18,7 @@ from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.accounts import Accounts
 from headrace.scheduler.core.queueing.queue import ModelQueue
-from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.ticket import Lane, Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.window import BatchWindow
 from headrace.scheduler.core.queueing.work import Work
@@ -145,7 +145,7 @@ class ModelDesk:
             yield WakeAt(ready)
             return
         placed: dict[Worker, list[Member]] = {}
-        blocked: set[str] = set()
+        blocked: set[Lane] = set()
         while (ticket := self.queue.next(blocked, now)) is not None:
             choice = self._choice(ticket, now)
             if choice is not None and (excess := self._excess(ticket, choice, now)) > 0:
@@ -160,7 +160,7 @@ class ModelDesk:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_ADAPTER, RETRY_SECONDS)
             else:
-                blocked.add(ticket.adapter)
+                blocked.add(ticket.lane)
         for worker, members in placed.items():
             for start in range(0, len(members), self._policy.max_batch_size):
                 batch = tuple(members[start : start + self._policy.max_batch_size])

@@ -30,11 +30,12 @@ SERVICE_COLUMNS = ("Setting and variable", "Type", "Unit", "Default", "Meaning")
 FLAG_COLUMNS = ("Flag", "Type", "Default", "Meaning")
 
 
-def settings_page(services: Sequence[Mapping[str, Any]]) -> str:
+def settings_page(services: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]] = ()) -> str:
     """Returns the page.
 
     Args:
         services: Descriptions of services, as they print them: `section`, `settings` and `schema`.
+        others: Descriptions of processes that are no part of a platform.
     """
     shared = set.intersection(*({setting["name"] for setting in each["settings"]} for each in services))
     parts = [HEAD, *_flags(), "## Every service\n"]
@@ -42,9 +43,16 @@ def settings_page(services: Sequence[Mapping[str, Any]]) -> str:
     parts += [*_table(SERVICE_COLUMNS, _shared_rows(services, shared)), ""]
     for described in services:
         own = [each for each in described["settings"] if each["name"] not in shared]
-        rows = [_row(described, setting, _default(setting["default"])) for setting in own]
-        parts += [f"## {described['section'].capitalize()}\n", *_table(SERVICE_COLUMNS, rows), ""]
+        parts += _section(described, own)
+    for described in others:
+        parts += _section(described, described["settings"])
     return "\n".join(parts)
+
+
+def _section(described: Mapping[str, Any], settings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"## {described['section'].capitalize()}\n"
+    yield from _table(SERVICE_COLUMNS, [_row(described, each, _default(each["default"])) for each in settings])
+    yield ""
 
 
 def _flags() -> Iterator[str]:

@@ -57,6 +57,9 @@ def choose(
 
 
 def _candidates(ticket: Ticket, fleet: Fleet) -> list[Worker]:
+    if ticket.allowed is not None:
+        known = (fleet.workers.get(worker_id) for worker_id in sorted(ticket.allowed))
+        return [worker for worker in known if worker is not None and worker.has_adapter(ticket.adapter)]
     found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, CANDIDATE_COUNT)}
     if ticket.excluded and found.keys() <= ticket.excluded:
         more = CANDIDATE_COUNT + len(ticket.excluded)

@@ -6,18 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from headrace.scheduler.core.queueing.accounts import Accounts
 from headrace.scheduler.core.queueing.backlog import Backlog
 from headrace.scheduler.core.queueing.fair_line import FairLine
-from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.ticket import Lane, Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.scheduler.core.queueing.work import Work
 
 STARVING_TURNS = 4
 """Every so many tickets that leave, one is the oldest if it has waited too long."""
 
-_Lane = dict[Urgency, FairLine]
+_Lines = dict[Urgency, FairLine]
 
 
 class ModelQueue:
-    """Lines by adapter and class. A more urgent class goes first; of one class, the tenant served least (see FairLine).
+    """Lines by lane and class. A more urgent class goes first; of one class, the tenant served least (see FairLine).
 
     A ticket that has waited for longer than `starvation_seconds` gets every fourth turn, whatever its class.
     """
@@ -25,7 +25,7 @@ class ModelQueue:
     def __init__(self, accounts: Accounts, starvation_seconds: float) -> None:
         self._accounts = accounts
         self._starvation_seconds = starvation_seconds
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[Lane, _Lines] = {}
         self._tickets: dict[str, Ticket] = {}
         self._tenant_counts: dict[str, int] = {}
         self._turn = 0
@@ -46,7 +46,7 @@ class ModelQueue:
     @property
     def adapters(self) -> Collection[str]:
         """Adapters that are waited for; the empty name stands for none."""
-        return self._lanes.keys()
+        return {adapter for adapter, _ in self._lanes}
 
     @property
     def has_urgent(self) -> bool:
@@ -58,7 +58,7 @@ class ModelQueue:
         if not self._tenant_counts.get(ticket.tenant):
             self._accounts.enter(ticket.tenant)
         self._tenant_counts[ticket.tenant] = self._tenant_counts.get(ticket.tenant, 0) + 1
-        lane = self._lanes.setdefault(ticket.adapter, {})
+        lane = self._lanes.setdefault(ticket.lane, {})
         line = lane.get(ticket.rank)
         if line is None:
             line = lane[ticket.rank] = FairLine(self._accounts)
@@ -75,13 +75,13 @@ class ModelQueue:
         self._tenant_counts[ticket.tenant] -= 1
         if not self._tenant_counts[ticket.tenant]:
             del self._tenant_counts[ticket.tenant]
-        lane = self._lanes[ticket.adapter]
+        lane = self._lanes[ticket.lane]
         line = lane[ticket.rank]
         line.remove(ticket)
         if not line:
             del lane[ticket.rank]
             if not lane:
-                del self._lanes[ticket.adapter]
+                del self._lanes[ticket.lane]
         return work
 
     def serve(self, ticket: Ticket) -> None:
@@ -95,9 +95,9 @@ class ModelQueue:
             for line in lane.values():
                 line.reorder(tenant)
 
-    def next(self, blocked: Collection[str], now: float) -> Ticket | None:
-        """Returns the ticket that goes next, leaving out blocked adapters; None if there is none."""
-        lanes = [lane for adapter, lane in self._lanes.items() if adapter not in blocked]
+    def next(self, blocked: Collection[Lane], now: float) -> Ticket | None:
+        """Returns the ticket that goes next, leaving out blocked lanes; None if there is none."""
+        lanes = [lines for lane, lines in self._lanes.items() if lane not in blocked]
         if not lanes:
             return None
         if self._turn % STARVING_TURNS == STARVING_TURNS - 1:
@@ -119,7 +119,7 @@ class ModelQueue:
         return max(newest, key=_by_arrival)
 
 
-def _lines(lanes: Iterable[_Lane]) -> Iterator[FairLine]:
+def _lines(lanes: Iterable[_Lines]) -> Iterator[FairLine]:
     return itertools.chain.from_iterable(lane.values() for lane in lanes)
 
 

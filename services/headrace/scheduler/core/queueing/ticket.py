@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from headrace.domain.ids import AttemptId, attempt_id
 from headrace.scheduler.core.queueing.block_holder import BlockHolder
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
+
+Lane: TypeAlias = tuple[str, frozenset[str] | None]
+"""An adapter, and the workers that alone may run the request; see `Ticket`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +36,8 @@ class Ticket:
     """Whether it had a place before: it goes first, is never refused for want of room, and its tenant has paid."""
     excluded: frozenset[str] = frozenset()
     """Workers that lost it, to be chosen only where there is no other."""
+    allowed: frozenset[str] | None = None
+    """Workers that alone may get it. None: any."""
     held: Mapping[str, int] = field(default_factory=dict)
     """Leading KV blocks of the prompt that a worker holds, by worker id."""
     left: BlockHolder | None = None
@@ -43,6 +49,11 @@ class Ticket:
     def key(self) -> AttemptId:
         """Name of this attempt, unique among all tickets."""
         return attempt_id(self.request_id, self.attempt)
+
+    @property
+    def lane(self) -> Lane:
+        """The workers that it waits for. While one ticket of a lane finds no place, no other of it does."""
+        return self.adapter, self.allowed
 
     @property
     def rank(self) -> Urgency:

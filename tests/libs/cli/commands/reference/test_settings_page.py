@@ -10,6 +10,7 @@ from headrace.cli.commands.reference.up_flags import up_flags
 from headrace.gateway.config import GatewaySettings
 from headrace.launch.roster import SERVICE_ROLES
 from headrace.scheduler.config import SchedulerSettings
+from headrace.scheduler.picker.config import PickerSettings
 from headrace.settings.description import described
 from headrace.settings.settings import Settings
 from headrace.tokenizer.config import TokenizerSettings
@@ -26,7 +27,8 @@ SCHEMAS: dict[str, type[Settings]] = {
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return settings_page([described(schema, section, [], {}) for section, schema in SCHEMAS.items()])
+    services = [described(schema, section, [], {}) for section, schema in SCHEMAS.items()]
+    return settings_page(services, [described(PickerSettings, "picker", [], {})])
 
 
 def test_the_guide_has_what_the_services_say(root: Path, page: str) -> None:

@@ -77,3 +77,15 @@ def test_a_price_is_that_of_the_output_predicted_and_not_of_the_most_asked_for()
     writer = replace(report("writer"), hourly_price=1.0, prefill_rate=100.0)
     assert chosen(reader, writer, output_tokens=1.0).worker.worker_id == "reader"
     assert chosen(reader, writer, output_tokens=2000.0).worker.worker_id == "writer"
+
+
+def test_only_a_worker_that_is_allowed_is_chosen() -> None:
+    fleet = Fleet()
+    for name in ("a", "b", "c", "d", "e", "f"):
+        fleet.take_report(report(name), answers=True, now=0.0)
+    fleet.take_report(report("busy", waiting_token_count=5000), answers=True, now=0.0)
+    ticket = Ticket("r", 1, "m", "t", 0.0, 60.0, 10, 4, allowed=frozenset({"busy", "gone"}))
+    choice = choose(ticket, 4.0, fleet, 10_000, spares=False, now=0.0)
+    assert choice is not None
+    assert [candidate.worker_id for candidate in choice.candidates] == ["busy"]
+    assert choose(replace(ticket, allowed=frozenset()), 4.0, fleet, 10_000, spares=False, now=0.0) is None

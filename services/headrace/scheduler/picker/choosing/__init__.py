@@ -1,0 +1,1 @@
+"""Choice of an endpoint: a shell around the scheduler's core."""

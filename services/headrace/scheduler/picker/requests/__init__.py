@@ -1,0 +1,1 @@
+"""Requests that pass through a proxy, part by part."""
