@@ -1,6 +1,6 @@
-"""Runs the tests that drive the kernels over builds with sanitizers: `make sanitize`. Ends with 1 where one reports.
+"""Runs the kernel tests on builds with sanitizers: `make sanitize`. Exits with 1 if a sanitizer reports an error.
 
-Arguments name other tests than those that it runs without any.
+Arguments name the tests to run instead of the usual ones.
 """
 
 import subprocess
