@@ -61,9 +61,9 @@ def show(records: Sequence[Record]) -> None:
     console.print(_classes(summed(records)))
     missed = [record for record in records if not record["slo"]["met"]]
     if missed:
-        console.print(f"\n{min(MAX_SHOWN, len(missed))} of {len(missed)} that missed, newest first")
+        console.print(f"\n{min(MAX_SHOWN, len(missed))} of {len(missed)} that missed, newest first: measured/target")
         console.print(_requests(missed[:MAX_SHOWN]))
-        console.print(f"[dim]One by its stages: headrace trace {missed[0]['request_id'] or missed[0]['id']}[/]")
+        console.print(f"[dim]One by its stages: headrace trace {missed[0]['id']}[/]", soft_wrap=True)
 
 
 def _classes(rows: Iterable[dict[str, Any]]) -> Table:
@@ -76,14 +76,17 @@ def _classes(rows: Iterable[dict[str, Any]]) -> Table:
 
 
 def _requests(records: Iterable[Record]) -> Table:
-    table = _table("request", "class", "first token, ms", "of", "per token, ms", "of", "mostly in")
+    table = _table("request", "class", "TTFT, ms", "TPOT, ms", "mostly in")
     for record in records:
         slo, speed = record["slo"], record["tokens_per_second"]
-        each = 1000 / speed if speed else None
-        numbers = (record["ttft_ms"], slo["ttft_target_ms"], each, slo["tpot_target_ms"])
-        cells = ("" if number is None else f"{number:.0f}" for number in numbers)
-        table.add_row(record["request_id"] or record["id"], record["class"], *cells, late_stage(record))
+        first = _beside(record["ttft_ms"], slo["ttft_target_ms"])
+        each = _beside(1000 / speed if speed else None, slo["tpot_target_ms"])
+        table.add_row(record["id"], record["class"], first, each, late_stage(record))
     return table
+
+
+def _beside(found: float | None, target: float) -> str:
+    return "" if found is None else f"{found:.0f}/{target:.0f}"
 
 
 def _table(*titles: str) -> Table:

@@ -62,7 +62,7 @@ def test_what_missed_is_listed_with_its_target(monkeypatch: pytest.MonkeyPatch) 
     text = shown([record(False, True, "late"), record(True, True, "fine")], monkeypatch)
     assert text.splitlines()[1].split() == ["interactive", "2", "50.0%", "1", "0", "0", "queue"]
     (line,) = (line for line in text.splitlines() if line.startswith("late"))
-    assert line.split() == ["late", "interactive", "1205", "1000", "125", "100", "queue"]
+    assert line.split() == ["late", "interactive", "1205/1000", "125/100", "queue"]
     assert "headrace trace late" in text
     assert "fine" not in text
 
