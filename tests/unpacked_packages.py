@@ -1,8 +1,7 @@
-"""Files that tests want of packages of Debian and Ubuntu. `make test` runs this file before them.
+"""Files from Debian and Ubuntu packages that tests use. `make test` runs this file before them.
 
-The packages are unpacked into the virtual environment and not installed: the machine stays as it is, and nobody's
-rights are needed. What goes wrong is kept for the reason of the skip, and fails nothing. The next `make test` tries
-again.
+The packages are unpacked into the virtual environment and not installed: the machine stays as it is, and no special
+permission is needed. A failure is kept as the reason of the skip, and fails nothing. The next `make test` tries again.
 """
 
 import shutil
@@ -52,7 +51,7 @@ class Downloads:
         self._has_updated = False
 
     def unpack(self, package: str) -> Path:
-        """A folder with all that the package holds, and those that it needs. Raises Unfetched."""
+        """Returns a folder with the contents of the package and its dependencies. Raises Unfetched."""
         for tool in ("apt-get", "dpkg-deb"):
             if shutil.which(tool) is None:
                 raise Unfetched(f"there is no {tool} here to fetch {package} with")
@@ -115,7 +114,7 @@ def why_not(package: str) -> str:
 
 
 def main() -> None:
-    """Leaves of each package what is wanted, or the reason why not."""
+    """Keeps the wanted files of each package, or the reason why there are none."""
     missing = [package for package in WANTED if not unpacked(package).exists()]
     if not missing:
         return

@@ -1,6 +1,7 @@
 """Several gateways, schedulers and tokenizers at once, some of which go away."""
 
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,11 @@ def listed(platform: RunningPlatform) -> dict[str, Any]:
     """The newest requests, as some gateway tells them."""
     answer: dict[str, Any] = httpx2.get(f"{platform.http}/headrace/requests?limit=50", timeout=TIMEOUT).json()
     return answer
+
+
+def told(lists: list[dict[str, Any]]) -> set[tuple[tuple[str, ...], int]]:
+    """The different lists: which gateways they name, and the number of their requests."""
+    return {(tuple(each["gateways"]), len(each["data"])) for each in lists}
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +65,11 @@ def test_every_gateway_tells_of_the_requests_of_all(platform: RunningPlatform) -
         complete(platform)
         count += 1
         assert count < 50, "one gateway gets all"
-    lists = [listed(platform) for _ in range(8)]
-    assert {tuple(answer["gateways"]) for answer in lists} == {("gateway", "gateway-1")}
-    assert {len(answer["data"]) for answer in lists} == {count}
+    wanted = (("gateway", "gateway-1"), count)
+    deadline = time.monotonic() + TIMEOUT
+    # One that answers late, as on a busy machine, is left out of a list.
+    while told(lists := [listed(platform) for _ in range(8)]) != {wanted}:
+        assert time.monotonic() < deadline, f"{told(lists)}, not {wanted}"
     assert {row["gateway"] for row in lists[0]["data"]} == {"gateway", "gateway-1"}
     name = lists[0]["data"][-1]["id"]
     for _ in range(8):

@@ -158,7 +158,7 @@ async def open_app(
             background.start(work.watch(), name)
         background.start(fleet.watch_names(), "names")
         background.start(history.watch(), "history")
-        workers.start(background, subscriber.follow_registry(workers))
+        workers.start(background, subscriber.follow_registry(workers, peers))
         others.start(background)
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))

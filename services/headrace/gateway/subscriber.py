@@ -54,12 +54,15 @@ class GatewaySubscriber:
         await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, on_deregistered)
         await self._bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, on_scheduler_heartbeat)
 
-    async def follow_registry(self, workers: KnownWorkers) -> None:
-        """Reads the registry after every connect until cancelled, instead of waiting for each worker's heartbeat."""
+    async def follow_registry(self, workers: KnownWorkers, peers: Peers) -> None:
+        """Reads the registry after every connect until cancelled, instead of waiting for the heartbeat of each worker
+        and of each other gateway."""
         while True:
             await self._newly_connected.wait()
             self._newly_connected.clear()
             registered = await self._bus.entries(ServiceRegistered)
+            for gateway in (entry for entry in registered if entry.kind == "gateway"):
+                peers.note(gateway.service_id)
             await workers.meet(entry.address for entry in registered if entry.kind == "worker")
 
     async def listen_to_peers(self, peers: Peers, requests: KnownRequests) -> None:

@@ -13,6 +13,7 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.peers.peers import Peers
 from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, ServiceRegistered, WorkerHeartbeatSent
 from headrace.v1.generation_pb2 import ModelInfo
@@ -66,12 +67,29 @@ async def test_registered_workers_are_met_after_every_connect() -> None:
     bus, meeting = MemoryBus(), Meeting()
     await bus.put("w", ServiceRegistered(service_id="w", kind="worker", address="here"))
     await bus.put("c", ServiceRegistered(service_id="c", kind="cache", address="elsewhere"))
-    following = asyncio.create_task(GatewaySubscriber(bus).follow_registry(meeting))  # type: ignore[arg-type]
+    peers = Peers("gateway", ask=None)  # type: ignore[arg-type]
+    following = asyncio.create_task(GatewaySubscriber(bus).follow_registry(meeting, peers))  # type: ignore[arg-type]
     for _ in range(2):
         bus.disconnect()
         bus.reconnect()
         async with asyncio.timeout(5):
             assert await meeting.met.get() == ["here"]
+    following.cancel()
+
+
+async def test_other_gateways_are_known_once_the_registry_is_read() -> None:
+    """A request that reaches a gateway before another one's next heartbeat would otherwise be told less."""
+    bus, meeting = MemoryBus(), Meeting()
+    for name in ("gateway", "gateway-1"):
+        await bus.put(name, ServiceRegistered(service_id=name, kind="gateway"))
+    await bus.put("c", ServiceRegistered(service_id="c", kind="cache"))
+    peers = Peers("gateway", ask=None)  # type: ignore[arg-type]
+    following = asyncio.create_task(GatewaySubscriber(bus).follow_registry(meeting, peers))  # type: ignore[arg-type]
+    bus.disconnect()
+    bus.reconnect()
+    async with asyncio.timeout(5):
+        await meeting.met.get()
+    assert peers.names == ["gateway-1"]
     following.cancel()
 
 

@@ -1,6 +1,8 @@
-"""Equal bits on processors that are not there: the libraries that torch computes with are told to do without parts of
-this one, each setting in a process of its own. Within each, the batch must not change a bit, with the compiled kernels
-and without; and across them, what goes through the kernels has the same bits."""
+"""Equal bits under emulated limits of torch's libraries, one setting per process.
+
+Within each process the batch must not change a bit, with the compiled kernels and without; and across processes, what
+goes through the kernels has the same bits.
+"""
 
 import json
 import os
@@ -54,7 +56,7 @@ def test_all_instruction_sets_of_the_kernels_give_the_same_products(usual: dict[
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(settings.values()))
 def test_no_setting_changes_a_bit(settings: dict[str, str], checkpoints: Path, usual: dict[str, str]) -> None:
-    """Leaves out those that change nothing on this processor."""
+    """Skips settings that change nothing on this processor."""
     flags = {*Path("/proc/cpuinfo").read_text().split(), None}
     known = {name: value for name, value in settings.items() if NEEDED_FLAGS.get(value) in flags}
     if not known:
