@@ -17,8 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import httpx2
-from tests.benchmarks.blocks_that_travel import KINDS, MODEL, platforms_of_kinds
+from tests.benchmarks.blocks_that_travel import KINDS, platforms_of_kinds
 from tests.benchmarks.grown_page import write_page
+from tests.benchmarks.read_stream import MODEL
 from tests.benchmarks.story_prompt import story_prompt
 
 STREAM_COUNT, SENTENCE_COUNT, TOKEN_COUNT = 6, 110, 160

@@ -9,78 +9,25 @@ interleaved. Told are the times to the first token, the tokens that were not com
 worker holds. Texts must be equal.
 """
 
-import json
 import os
 import platform as machine
 import statistics
-import threading
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
-import httpx2
-from tests.benchmarks.blocks_that_travel import KINDS, MODEL, platforms_of_kinds
+from tests.benchmarks.blocks_that_travel import KINDS, platforms_of_kinds
 from tests.benchmarks.grown_page import write_page
+from tests.benchmarks.read_stream import TIMEOUT, Stream
 from tests.benchmarks.story_prompt import story_prompt
 from tests.harness.running_platform import RunningPlatform
 
 SENTENCE_COUNT, TOKEN_COUNT, STREAM_TOKENS = 100, 4, 900
-TIMEOUT = 300.0
 
 
 def prompt(number: int) -> str:
     """A beginning of some 1,000 tokens, which no other number has."""
     return story_prompt(number, SENTENCE_COUNT)
-
-
-def asked(text: str, token_count: int) -> dict[str, Any]:
-    """Body of a request."""
-    usual = {"model": MODEL, "temperature": 0, "ignore_eos": True, "stream": True, "cache": False}
-    return usual | {"prompt": text, "max_tokens": token_count, "stream_options": {"include_usage": True}}
-
-
-class Stream:
-    """A stream that is read in a thread."""
-
-    def __init__(self, url: str, text: str, token_count: int) -> None:
-        self.text, self.first_seconds, self.cached = "", 0.0, 0
-        self.begun, self._ending = threading.Event(), threading.Event()
-        self._url, self._body = url, asked(text, token_count)
-        self._thread = threading.Thread(target=self._read)
-        self._thread.start()
-
-    def wait(self) -> "Stream":
-        """Waits for its end."""
-        self._thread.join(TIMEOUT)
-        return self
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not come to its end."""
-        return self._thread.is_alive()
-
-    def end(self) -> None:
-        """Leaves it."""
-        self._ending.set()
-        self.wait()
-
-    def _read(self) -> None:
-        started = time.perf_counter()
-        with httpx2.stream("POST", f"{self._url}/v1/completions", json=self._body, timeout=TIMEOUT) as response:
-            response.raise_for_status()
-            for line in response.iter_lines():
-                if self._ending.is_set():
-                    return
-                if not line.startswith("data: {"):
-                    continue
-                event = json.loads(line.removeprefix("data: "))
-                if not self.begun.is_set():
-                    self.first_seconds = time.perf_counter() - started
-                    self.begun.set()
-                self.text += "".join(choice["text"] for choice in event["choices"])
-                details = (event.get("usage") or {}).get("prompt_tokens_details") or {}
-                self.cached = details.get("cached_tokens", self.cached)
 
 
 def measure_round(platform: RunningPlatform, number: int) -> tuple[Stream, Stream]:

@@ -1,5 +1,6 @@
 """Times of a worker's steps, as a sum of what a step computes."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -24,3 +25,11 @@ class StepTimes:
             + sequences * self.sequence_seconds
             + context_tokens * self.context_token_seconds
         )
+
+    def prompt_tokens_within(self, seconds: float, sequences: float, context_tokens: float) -> float:
+        """Returns the number of prompt tokens beside which a step takes so many seconds for the sequences that get a
+        token; or twice as long as without prompts, if that is more: no prompt waits until the last of them ends."""
+        if self.prompt_token_seconds <= 0.0:
+            return math.inf
+        without = self.seconds(0.0, sequences, context_tokens)
+        return max(seconds - without, without) / self.prompt_token_seconds

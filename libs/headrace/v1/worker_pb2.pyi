@@ -684,6 +684,7 @@ class WorkerStatus(_message.Message):
     TRANSFER_RATE_FIELD_NUMBER: _builtins.int
     STEP_TIMES_FIELD_NUMBER: _builtins.int
     STEP_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
+    MAX_STEP_SECONDS_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -774,6 +775,8 @@ class WorkerStatus(_message.Message):
     """Bytes of KV blocks per second that it fetched, as measured. Zero: not known yet."""
     step_token_limit: _builtins.int
     """Tokens of a step, at most."""
+    max_step_seconds: _builtins.float
+    """Seconds that a step which reads prompts should take at most beside sequences that decode. 0: any time."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -832,10 +835,11 @@ class WorkerStatus(_message.Message):
         transfer_rate: _builtins.float = ...,
         step_times: Global___StepTimes | None = ...,
         step_token_limit: _builtins.int = ...,
+        max_step_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info", "step_times", b"step_times"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_byte_count", b"block_byte_count", "block_count", b"block_count", "block_layout", b"block_layout", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "role", b"role", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "step_times", b"step_times", "step_token_limit", b"step_token_limit", "transfer_rate", b"transfer_rate", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_byte_count", b"block_byte_count", "block_count", b"block_count", "block_layout", b"block_layout", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "max_step_seconds", b"max_step_seconds", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "role", b"role", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "step_times", b"step_times", "step_token_limit", b"step_token_limit", "transfer_rate", b"transfer_rate", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -124,6 +124,7 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         step_seconds=status.step_seconds,
         step_times=step_times_of(status),
         step_token_limit=status.step_token_limit,
+        max_step_seconds=status.max_step_seconds,
         hourly_price=status.hourly_price,
         wait_seconds=status.predicted_wait_seconds,
         draining=status.draining,

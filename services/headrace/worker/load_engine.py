@@ -30,6 +30,7 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
             block_count=settings.block_count or defaults.block_count,
             max_running_count=settings.max_running_count,
             max_step_token_count=settings.max_step_token_count,
+            max_step_seconds=settings.max_step_seconds,
             prefix_cache=settings.prefix_cache,
             adapters=tuple(settings.adapters),
             base_seconds=settings.sim_base_seconds,

@@ -3,9 +3,12 @@ There are no phases: every sequence has tokens (prompt and output) and a count o
 counts catch up within one token budget. A decode is a sequence that is one token behind."""
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from headrace.domain.step_times import StepTimes
+from headrace.engine.batching.draft_planner import DraftPlanner
 from headrace.engine.batching.drafter import Drafter
+from headrace.engine.batching.prefill_room import hold_back
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.sequence_blocks import SequenceBlocks
 from headrace.engine.batching.sequence_queues import SequenceQueues
@@ -26,9 +29,6 @@ from headrace.engine.kv.block_leases import BlockLeases
 from headrace.engine.kv.block_pool import BlockPool
 from headrace.errors.tree import InvalidRequest
 
-MAX_DRAFT_TOKENS = 8
-"""Maximum number of draft tokens for one sequence in one step."""
-
 
 class Batcher:
     """Queues, plans and records. Call `record` with the outcome of each plan before the next, or else `expect`, so that
@@ -43,7 +43,7 @@ class Batcher:
         self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
         """Whether tokens of a running sequence may have left its context window."""
-        self._drafter = drafter
+        self._drafts = None if drafter is None else DraftPlanner(drafter, self._blocks)
         self._queues = SequenceQueues()
         self._step_count = 0
         self._work = WorkCounter(spec.window)
@@ -101,27 +101,31 @@ class Batcher:
         """Whether held sequences are all there is."""
         return len(self._queues.held) == len(self._queues)
 
-    def plan(self) -> StepPlan:
+    def plan(self, times: StepTimes | None = None) -> StepPlan:
         """Chooses the next step's chunks and gives them blocks.
 
         Decodes come before prefill chunks, then the more urgent before the less, what runs before what is new, and the
         older before the younger. When the blocks run out, the youngest of the least urgent loses its blocks and waits
         for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
         in which a sequence lost blocks, no other is admitted.
+
+        By the predicted `times` of steps, prefill chunks are cut so that the step takes `max_step_seconds` for the
+        sequences that decode. None: they are not.
         """
         builder = PlanBuilder(budget_left=self.step_token_limit)
-        self._choose_chunks(builder)
-        self._add_drafts(builder)
+        self._choose_chunks(builder, times)
+        if self._drafts is not None:
+            self._drafts.add_drafts(builder, self.step_token_limit - builder.budget_left)
         return builder.finish()
 
-    def plan_ahead(self) -> StepPlan | None:
+    def plan_ahead(self, times: StepTimes | None = None) -> StepPlan | None:
         """Chooses the chunks of the step after one that is in flight, whose tokens are expected. None if its outcome
         has to be known first: a token cannot be chosen without it, draft tokens are likely, or blocks are short."""
         running = self._queues.running
         if self._awaits_drafts or not all(sequence.runs_ahead for sequence in running):
             return None
         builder = PlanBuilder(budget_left=self.step_token_limit, may_preempt=False)
-        self._choose_chunks(builder)
+        self._choose_chunks(builder, times)
         # A plan that is dropped costs nothing: what it started runs, and blocks that it gave away stay with sequences.
         plan = builder.finish()
         return plan if plan.runs_ahead and not builder.is_short else None
@@ -130,14 +134,15 @@ class Batcher:
         """Continues all sequences as if a step that was launched were recorded: its row r chooses the token after the
         r-th of the `sampled` chunks. All steps before it are recorded."""
         continued = {row: chunk.sequence for row, chunk in enumerate(sampled) if not chunk.sequence.forgotten}
-        self._awaits_drafts = self._may_draft(plan.token_count, continued.values())
+        drafts = self._drafts
+        self._awaits_drafts = drafts is not None and drafts.may_draft(plan.token_count, continued.values())
         for chunk in plan.chunks:
             if not chunk.sequence.forgotten:
                 chunk.sequence.computed_count = chunk.end
         for row, sequence in continued.items():
             sequence.expect(row)
 
-    def _choose_chunks(self, builder: PlanBuilder) -> None:
+    def _choose_chunks(self, builder: PlanBuilder, times: StepTimes | None) -> None:
         reading: list[Sequence] = []
         # Sequences preempted meanwhile are taken off the end, so that the loop does not reach them.
         for sequence in self._queues.running:
@@ -145,11 +150,13 @@ class Batcher:
                 reading.append(sequence)
             elif not sequence.expects_last:
                 self._continue(sequence, builder)
+        held_back = 0 if times is None else hold_back(builder, self._spec, times)
         for sequence in reading:
             self._admit(builder, sequence.request.urgency)
             if sequence not in builder.preempted:
                 self._continue(sequence, builder)
         self._admit(builder, len(Urgency))
+        builder.budget_left += held_back
 
     def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
         """Records what a step computed: frees finished sequences and returns what each gained.
@@ -234,41 +241,6 @@ class Batcher:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
 
-    def _add_drafts(self, builder: PlanBuilder) -> None:
-        """Adds draft tokens to decodes where they fit and may be worth their rows. They never preempt a sequence."""
-        drafter = self._drafter
-        if drafter is None:
-            return
-        decodes = [chunk for chunk in builder.chunks.values() if chunk.is_sampled and chunk.token_count == 1]
-        if not decodes or not drafter.may_pay(self.step_token_limit - builder.budget_left, len(decodes)):
-            return
-        limits: dict[Sequence, int] = {}
-        for chunk in decodes:
-            if drafter.may_draft(chunk.sequence):
-                limit = self._room_for_drafts(chunk, builder.budget_left // len(builder.chunks))
-                if limit > 0:
-                    limits[chunk.sequence] = limit
-                    self._blocks.grow(chunk.sequence, chunk.end + limit)
-        if limits:
-            builder.asks_drafts = True
-            for sequence, drafts in drafter.propose(limits).items():
-                builder.add_draft(sequence, drafts)
-
-    def _may_draft(self, row_count: int, sequences: Collection[Sequence]) -> bool:
-        """Whether a step of so many rows, with one for each of the sequences, could have draft tokens."""
-        drafter = self._drafter
-        if drafter is None or not sequences or not drafter.may_pay(row_count, len(sequences)):
-            return False
-        return sum(drafter.may_draft(sequence) for sequence in sequences) > 0
-
-    def _room_for_drafts(self, chunk: Chunk, budget: int) -> int:
-        """Counts the draft tokens after `chunk` that could be wanted and have KV slots."""
-        sequence = chunk.sequence
-        wanted = sequence.longest_count - len(sequence.token_ids) - 1
-        context = sequence.max_model_length - 1 - chunk.end
-        room = self._blocks.capacity(sequence) - chunk.end
-        return min(MAX_DRAFT_TOKENS, budget, wanted, context, room)
-
     def _preempt_last(self) -> Sequence:
         sequence = self._queues.stop_last()
         self._free(sequence)
@@ -276,8 +248,8 @@ class Batcher:
         return sequence
 
     def _free(self, sequence: Sequence) -> None:
-        if self._drafter is not None:
-            self._drafter.forget(sequence)
+        if self._drafts is not None:
+            self._drafts.drafter.forget(sequence)
         self._blocks.free(sequence)
 
     def _admit(self, builder: PlanBuilder, bound: int) -> None:
@@ -375,8 +347,8 @@ class Batcher:
                 break
             sequence.token_ids.append(token_id)
             accepted.append(token_id)
-        if self._drafter is not None:
-            self._drafter.observe(sequence, len(further_ids))
+        if self._drafts is not None:
+            self._drafts.drafter.observe(sequence, len(further_ids))
         self._draft_token_count += len(chunk.draft)
         self._accepted_token_count += len(further_ids)
         self._output_token_count += len(accepted)

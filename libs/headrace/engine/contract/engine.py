@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.contract.model_cost import ModelCost
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
@@ -21,6 +22,8 @@ class EngineSpec:
     """Maximum number of sequences in one step."""
     max_step_token_count: int
     """Token budget of one step (prefill chunks plus decodes)."""
+    max_step_seconds: float = field(default=0.0, kw_only=True)
+    """Seconds that a step with prefill chunks should take at most for the sequences that decode. 0: any time."""
     block_size: int
     """Tokens per KV block."""
     block_count: int
@@ -70,9 +73,11 @@ class Engine(Protocol):
 
     def has_work(self) -> bool: ...
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         """Runs one step: plan, forward, sample, record. Returns at once when there is no work. A model that makes
         embeddings ends each request with one delta, which has no tokens.
+
+        `times`: predicted times of steps, by which `max_step_seconds` is kept. None: they are not known.
 
         Raises InternalError with `details["request_id"]` when one request went wrong, or InvalidRequest when its
         grammar cannot be used. The engine has forgotten that request; what the step produced for the others comes with

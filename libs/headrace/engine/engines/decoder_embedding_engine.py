@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Sample, StepPlan
@@ -49,7 +50,7 @@ class DecoderEmbeddingEngine:
     def has_work(self) -> bool:
         return self._batcher.has_work() or bool(self._outcomes)
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         if not self._outcomes.has_failures:
             plan = self._batcher.plan()
             if plan.chunks:

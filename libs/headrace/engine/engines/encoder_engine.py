@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.embedding_request_check import check_embedding_request
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.model_cost import StepWork
@@ -51,7 +52,7 @@ class EncoderEngine:
     def has_work(self) -> bool:
         return bool(self._requests or self._outcomes)
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         if self._requests and not self._outcomes.has_failures:
             self._compute(self._take_batch())
         return self._outcomes.take()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
@@ -29,6 +30,8 @@ class SimConfig:
     block_count: int = 4096
     max_running_count: int = 64
     max_step_token_count: int = 512
+    max_step_seconds: float = 0.2
+    """Seconds that a step which reads prompts should take at most for the sequences that decode. 0: any time."""
     prefix_cache: bool = True
     adapters: tuple[str, ...] = ()
     """Adapters that requests may choose. They change nothing."""
@@ -51,6 +54,7 @@ class SimConfig:
             max_model_length=self.max_model_length,
             max_running_count=self.max_running_count,
             max_step_token_count=self.max_step_token_count,
+            max_step_seconds=self.max_step_seconds,
             block_size=self.block_size,
             long_context=self.long_context,
             block_count=self.block_count,
@@ -107,9 +111,9 @@ class SimEngine:
     def has_work(self) -> bool:
         return self._batcher.has_work()
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         started = self._clock()
-        plan = self._batcher.plan()
+        plan = self._batcher.plan(times)
         samples = {chunk: self._sample(chunk) for chunk in plan.chunks}
         self._wait_until(started + self._config.step_seconds(plan))
         return self._batcher.record(plan, samples)

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from itertools import islice
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
@@ -84,10 +85,10 @@ class TextEngine:
             return True
         return self._batcher.has_work() and not self._is_asleep
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         if not self._failures and not self._is_asleep:
             self._release_compiled()
-            self._advance()
+            self._advance(times)
         if self._failures:
             raise self._failures.popleft()
         deltas, self._deltas = self._deltas, []
@@ -151,12 +152,12 @@ class TextEngine:
         self._batcher.cancel(sequence.request_id)
         self._failures.append(error)
 
-    def _advance(self) -> None:
+    def _advance(self, times: StepTimes | None) -> None:
         """Records a step: the one in flight, once the next is launched, or else one that is computed now."""
         if self._flight is not None:
-            self._follow(self._flight, self._batcher.plan_ahead())
+            self._follow(self._flight, self._batcher.plan_ahead(times))
             return
-        plan = self._batcher.plan()
+        plan = self._batcher.plan(times)
         if self._launcher is not None and plan.chunks and plan.runs_ahead:
             self._take_off(Flight(plan, self._launcher.launch(plan)))
         else:

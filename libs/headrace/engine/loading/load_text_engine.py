@@ -37,6 +37,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         max_model_length=max_len,
         max_running_count=running_count(config, model.state_slots),
         max_step_token_count=config.max_step_token_count,
+        max_step_seconds=config.max_step_seconds,
         block_size=config.block_size,
         block_count=model.block_count,
         eos_token_ids=model_config.eos_token_ids,

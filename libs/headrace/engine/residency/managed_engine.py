@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headrace import failpoints
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.engine import Engine, EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.residency.memory_recovery import MemoryRecovery, Recovered, no_memory
@@ -103,7 +104,7 @@ class ManagedEngine:
     def has_work(self) -> bool:
         return bool(self._begun or self._queue or self._failures)
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         """Runs a step of the model, or waits a moment for it. Raises as Protocol says, and Overloaded, whose details
         name the request, where memory ran out."""
         if not self._await_engine():
@@ -113,7 +114,7 @@ class ManagedEngine:
             if self._failures or not is_ours or self._engine is None or not self._begun:
                 return self._told()
             self.used_time = time.monotonic()
-            deltas = self._run(self._engine)
+            deltas = self._run(self._engine, times)
         if self.is_lost:
             self._on_want()
         return deltas
@@ -223,10 +224,10 @@ class ManagedEngine:
         self._queue.clear()
         self._note_waiting()
 
-    def _run(self, engine: Engine) -> list[Delta]:
+    def _run(self, engine: Engine, times: StepTimes | None) -> list[Delta]:
         try:
             failpoints.hit("residency.step")
-            deltas = engine.step()
+            deltas = engine.step(times)
         except HeadraceError as error:
             self._begun.discard(error.details.get("request_id", ""))
             raise

@@ -6,6 +6,7 @@ from vllm import PoolingParams
 from vllm.lora.request import LoRARequest
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.vllm.kv_event_log import KvEventLog
@@ -70,7 +71,7 @@ class VllmEngine:
     def has_work(self) -> bool:
         return bool(self._streams or self._failures)
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         if self._failures:
             raise self._failures.pop(0)
         if not self._streams:

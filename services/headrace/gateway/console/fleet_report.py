@@ -89,6 +89,7 @@ class FleetReport:
             "hourly_price": worker.hourly_price,
             "kv_block_tokens": worker.model.block_size,
             "step_tokens": worker.step_token_limit,
+            "max_step_seconds": worker.max_step_seconds,
             "step_times": None if worker.step_times is None else _seconds(worker.step_times),
         }
 

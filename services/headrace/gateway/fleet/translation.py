@@ -49,6 +49,7 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         hourly_price=status.hourly_price,
         step_times=step_times_of(status),
         step_token_limit=status.step_token_limit,
+        max_step_seconds=status.max_step_seconds,
         residence=_RESIDENCES.get(status.residence, "awake"),
         predicted_wait_seconds=status.predicted_wait_seconds,
         load_count=status.load_count,

@@ -46,6 +46,8 @@ class WorkerFacts:
     """Times of its steps by what they compute. None: not measured yet."""
     step_token_limit: int = 0
     """Tokens of a step, at most. 0: not known."""
+    max_step_seconds: float = 0.0
+    """Seconds that a step which reads prompts should take at most beside sequences that decode. 0: any time."""
 
     residence: str = "awake"
     """Place of the model: awake, asleep or on_disk."""

@@ -53,6 +53,8 @@ class Scenario:
     """Sequences that a worker runs at once, at most."""
     max_step_token_count: int = 512
     """Tokens of a step, at most."""
+    max_step_seconds: float = 0.2
+    """Seconds that a step which reads prompts should take at most beside sequences that decode. 0: any time."""
     max_model_length: int = 131_072
     """Tokens of prompt and output together, at most."""
     kv_token_count: int = 262_144
@@ -108,6 +110,7 @@ class Scenario:
             block_count=max(1, self.kv_token_count // self.block_size),
             max_running_count=self.max_running_count,
             max_step_token_count=self.max_step_token_count,
+            max_step_seconds=self.max_step_seconds,
             # Prompts that share nothing are never found again, so that looking for them changes nothing.
             prefix_cache=traffic.shares_prefixes,
             base_seconds=self.base_seconds,

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from headrace.engine.batching.batcher import Batcher
-from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.request import Delta, EngineRequest, EngineStats
 from headrace.engine.contract.request_check import check_request
 from headrace.engine.engines.sim import SimConfig
+from headrace.engine.pace.step_pace import StepPace
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.simulation.clock import VirtualClock
 
@@ -120,6 +120,7 @@ class SimulatedWorker:
             step_seconds=self._pace.step_seconds,
             step_times=self._pace.times,
             step_token_limit=config.max_step_token_count,
+            max_step_seconds=config.max_step_seconds,
             hourly_price=self._price,
             draining=self._is_retiring,
         )
@@ -138,7 +139,7 @@ class SimulatedWorker:
         if not self._batcher.has_work():
             self._stepping = False
             return
-        plan = self._batcher.plan()
+        plan = self._batcher.plan(self._pace.times)
         seconds = self._config.step_seconds(plan)
         self._clock.at(self._clock.now + seconds, lambda: self._end_step(plan, seconds))
 

@@ -6,9 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
+from headrace.engine.pace.step_pace import StepPace
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,

@@ -51,6 +51,7 @@ def to_worker_status(status: Status) -> WorkerStatus:
         step_seconds=pace.step_seconds,
         step_times=None if pace.times is None else to_step_times(pace.times),
         step_token_limit=status.spec.max_step_token_count,
+        max_step_seconds=status.spec.max_step_seconds,
         pausable_count=stats.pausable_count,
         hourly_price=status.rates.hourly_price,
         preemption_count=stats.preemption_count,

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineStats
+from headrace.engine.pace.step_pace import StepPace
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.transfer.transfer_status import TransferStatus

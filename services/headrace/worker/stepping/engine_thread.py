@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from headrace import failpoints
-from headrace.engine.batching.step_pace import StepPace
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.pace.step_pace import StepPace
 from headrace.engine.residency.memory_recovery import MemoryRecovery, Recovered, no_memory
 from headrace.errors import HeadraceError
 from headrace.worker.stepping.canary import prove
@@ -237,7 +237,7 @@ class EngineThread:
     def _measured_step(self) -> list[Delta]:
         started = time.perf_counter()
         try:
-            return self._engine.step() if self._engine.has_work() else []
+            return self._engine.step(self._pace.times) if self._engine.has_work() else []
         finally:
             stats, pace = self._engine.stats(), replace(self._pace)
             pace.measure_step(self._stats, stats, time.perf_counter() - started)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.benchmarks.predicted_first_tokens import play
@@ -167,6 +168,33 @@ def test_prompts_count_as_waiting_until_the_step_that_reads_them_has_ended() -> 
         clock.run(time)
         seen.append(worker.report().waiting_token_count)
     assert seen == [100, 100, 36, 0]
+
+
+@pytest.mark.parametrize(("max_seconds", "longest"), [(0.2, 0.21), (0.0, 0.52)])
+def test_a_stream_waits_for_no_longer_step_than_is_allowed(max_seconds: float, longest: float) -> None:
+    """Prompts that a worker reads slowly come once it knows the times of its steps."""
+    clock, times = VirtualClock(), list[float]()
+    config = SimConfig(base_seconds=0.01, prefill_seconds_per_token=0.001, max_step_seconds=max_seconds)
+    worker = SimulatedWorker("w", MODEL, config, 0.0, clock, lambda _, deltas: note(deltas))
+
+    def note(deltas: Sequence[Delta]) -> None:
+        times.extend(clock.now for delta in deltas if delta.request_id == "stream")
+
+    def ask(name: str, prompt_tokens: int, output_tokens: int) -> None:
+        sampling = SamplingParams(max_tokens=output_tokens, temperature=0, ignore_eos=True)
+        worker.take([EngineRequest(name, tuple(range(1, prompt_tokens + 1)), sampling)])
+
+    for number in range(8):
+        ask(f"first {number}", 30 * number + 1, 5)
+    clock.run(5.0)
+    ask("stream", 1, 400)
+    clock.run(5.1)
+    for number in range(3):
+        ask(f"long {number}", 2000 + number, 1)
+    clock.run(100.0)
+    assert len(times) == 400
+    gaps = [after - before for before, after in pairwise(times)]
+    assert longest - 0.04 < max(gaps) < longest
 
 
 def test_equal_beginnings_are_read_once_and_draw_to_their_worker() -> None:

@@ -8,6 +8,7 @@ import pytest
 from google.rpc.status_pb2 import Status
 
 from headrace.domain.deadline import Deadline
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported, WorkerStopping
@@ -65,7 +66,7 @@ class BrokenEngine(SimEngine):
         super().__init__(config)
         self._broken = broken
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         for request_id in list(self._broken):
             self._broken.discard(request_id)
             self.cancel(request_id)

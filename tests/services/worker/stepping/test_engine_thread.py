@@ -1,4 +1,5 @@
-"""Memory that runs out in a step ends neither the process nor, where smaller steps help, a request."""
+"""A step is given the times of those before. Memory that runs out in one ends neither the process nor, where smaller
+steps help, a request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +10,13 @@ import pytest
 from tests.libs.engine.engine_running import engine_config, request, run
 
 from headrace.demo_model import CHECKPOINT
+from headrace.domain.step_times import StepTimes
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.request import Delta
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.pace.step_time_fit import MIN_STEPS
 from headrace.errors import Overloaded
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 
@@ -53,7 +59,7 @@ class Outcomes:
 
 
 @asynccontextmanager
-async def running(engine: TextEngine) -> AsyncIterator[tuple[EngineThread, Outcomes]]:
+async def running(engine: Engine) -> AsyncIterator[tuple[EngineThread, Outcomes]]:
     outcomes = Outcomes()
     thread = EngineThread(engine, outcomes.on_report, outcomes.on_crash)
     thread.start()
@@ -140,3 +146,18 @@ async def test_another_error_is_none_of_memory(monkeypatch: pytest.MonkeyPatch) 
         await outcomes.wait(1)
         assert isinstance(outcomes.crash, ArithmeticError)
         assert thread.out_of_memory_count == 0
+
+
+async def test_each_step_is_given_the_measured_times_of_those_before() -> None:
+    given: list[StepTimes | None] = []
+
+    class Noting(SimEngine):
+        def step(self, times: StepTimes | None = None) -> list[Delta]:
+            given.append(times)
+            return super().step(times)
+
+    async with running(Noting(SimConfig(base_seconds=0.001))) as (thread, outcomes):
+        thread.submit(request("r", (1, 2, 3), max_tokens=40, ignore_eos=True))
+        await outcomes.wait(1)
+    assert given[:MIN_STEPS] == [None] * MIN_STEPS
+    assert all(times is not None and times.base_seconds > 0 for times in given[MIN_STEPS:40])

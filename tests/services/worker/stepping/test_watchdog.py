@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import pytest
 
 from headrace.domain.deadline import Deadline
-from headrace.engine.batching.step_pace import StepPace
+from headrace.domain.step_times import StepTimes
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.pace.step_pace import StepPace
 from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.stepping.watchdog import Patience, Watchdog
@@ -31,7 +32,7 @@ class HangingEngine(SimEngine):
         self.released = threading.Event()
         self.released.set()
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         self.released.wait(TIMEOUT)
         return super().step()
 
@@ -39,7 +40,7 @@ class HangingEngine(SimEngine):
 class RefusingEngine(SimEngine):
     """Fails every step of the request that it has."""
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         self.cancel("canary")
         raise InternalError("the logits are not finite", details={"request_id": "canary"})
 
@@ -47,7 +48,7 @@ class RefusingEngine(SimEngine):
 class SilentEngine(SimEngine):
     """Ends requests without a token."""
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         super().step()
         return []
 
@@ -55,7 +56,7 @@ class SilentEngine(SimEngine):
 class CrashingEngine(SimEngine):
     """An engine that fails in a way that nobody thought of."""
 
-    def step(self) -> list[Delta]:
+    def step(self, times: StepTimes | None = None) -> list[Delta]:
         raise ZeroDivisionError("division by zero")
 
 
@@ -162,7 +163,7 @@ from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 
 class Engine(SimEngine):
     hangs = False
-    def step(self):
+    def step(self, times=None):
         while self.hangs:
             time.sleep(0.01)
         return super().step()

@@ -26,6 +26,7 @@ def measured_worker(url: str, key: str, model: str | None) -> dict[str, Any]:
         "decode_seconds_per_sequence": times["sequence"],
         "context_seconds_per_token": times["context_token"],
         "max_step_token_count": busiest["step_tokens"],
+        "max_step_seconds": busiest["max_step_seconds"],
         "max_running_count": busiest["sessions"] + busiest["credit"],
         "kv_token_count": busiest["kv_blocks"] * busiest["kv_block_tokens"],
         "block_size": busiest["kv_block_tokens"],

@@ -44,6 +44,9 @@ class WorkerFlags:
     """Sequences that a worker runs at once, at most. Without --measured, 64 by default."""
     max_step_tokens: int | None = None
     """Tokens of a step, at most: prompts are read in parts of this size. Without --measured, 512 by default."""
+    max_step_ms: float | None = None
+    """Milliseconds that a step which reads prompts should take at most while others wait for a token. 0: any time.
+    Without --measured, 200 by default."""
     kv_tokens: int | None = None
     """Tokens that the KV cache of a worker holds. Without --measured, 262144 by default."""
     hourly_price: float = 0.0
@@ -66,8 +69,11 @@ class WorkerFlags:
             raise InvalidRequest(
                 "--workers, --max-running, --kv-tokens and --context must be at least 1, --max-step-tokens at least 16"
             )
-        if not (math.isfinite(self.hourly_price) and self.hourly_price >= 0):
-            raise InvalidRequest("--hourly-price must be a number from 0 on")
+        for name, amount in (("--hourly-price", self.hourly_price), ("--max-step-ms", self.max_step_ms or 0.0)):
+            if not (math.isfinite(amount) and amount >= 0):
+                raise InvalidRequest(f"{name} must be a number from 0 on")
+        if self.max_step_ms is not None:
+            counts["max_step_seconds"] = self.max_step_ms / 1000
         counts["hourly_price"] = self.hourly_price
         return counts | self._bounds(counts["worker_count"]) | self._step_times(measured)
 

@@ -55,6 +55,8 @@ class WorkerReport:
     """Times of its steps by what they compute. None: not measured yet."""
     step_token_limit: int = 0
     """Tokens of a step, at most. 0: not known."""
+    max_step_seconds: float = 0.0
+    """Seconds that a step which reads prompts should take at most beside sequences that decode. 0: any time."""
     hourly_price: float = 0.0
     wait_seconds: float = 0.0
     """Time until its model is awake, as the worker predicts it."""

@@ -32,6 +32,14 @@ def test_prompts_before_it_and_sequences_beside_it_count() -> None:
     assert first_token_seconds(busy, 300, now=9.0) == pytest.approx(rest), "a step that is late ends at any moment"
 
 
+def test_steps_that_are_kept_short_beside_streams_read_less() -> None:
+    """In 0.05 s there is room for 304 tokens beside eight sequences, so that 700 take three steps."""
+    beside = 0.01 + 8e-3 + 1600e-6
+    busy = worker(running_count=8, used_block_count=100, max_step_seconds=0.05)
+    assert first_token_seconds(busy, 700, now=0.0) == pytest.approx(beside + 3 * beside + 700 * 1e-4)
+    assert first_token_seconds(worker(max_step_seconds=0.05), 500, now=0.0) == pytest.approx(0.01 + 500 * 1e-4)
+
+
 def test_prompts_on_the_way_and_a_wake_count() -> None:
     coming = worker(wait_seconds=0.7)
     coming.lend(200)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from headrace.domain.step_times import StepTimes
-from headrace.engine.batching.step_time_fit import MIN_STEPS, StepTimeFit
+from headrace.engine.pace.step_time_fit import MIN_STEPS, StepTimeFit
 
 TRUE = StepTimes(0.012, 5e-5, 1e-4, 2e-8)
 Step = tuple[int, int, int]

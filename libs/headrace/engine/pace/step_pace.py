@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from headrace.domain.step_times import StepTimes
-from headrace.engine.batching.step_time_fit import StepTimeFit
 from headrace.engine.contract.request import EngineStats
+from headrace.engine.pace.step_time_fit import StepTimeFit
 
 MEMORY = 0.9
 """Weight of the past in a moving average; the newest step has the rest."""

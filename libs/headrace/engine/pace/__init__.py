@@ -1,0 +1,1 @@
+"""Measured times of steps: averages, and a fit by what a step computes."""
