@@ -113,7 +113,7 @@ def test_only_some_rooms_import_torch(root: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ["contract", "batching"])
+@pytest.mark.parametrize("room", ["contract", "pace", "batching"])
 def test_the_rooms_that_only_plan_import_no_library_of_arrays(root: Path, room: str) -> None:
     paths = sorted((root / "libs" / "headrace" / "engine" / room).glob("*.py"))
     assert len(paths) > 1
@@ -136,7 +136,7 @@ def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
 def test_the_simulation_knows_of_the_engine_what_plans(root: Path) -> None:
     paths = sorted((root / "services" / "headrace" / "scheduler" / "simulation").glob("*.py"))
     rooms = {tuple(name.split(".")[2:4]) for path in paths for name in imports_of(path) if ".engine." in name}
-    assert {room for room, *_ in rooms} == {"batching", "contract", "engines"}
+    assert {room for room, *_ in rooms} == {"batching", "contract", "engines", "pace"}
     assert {module for room, module in rooms if room == "engines"} == {"sim"}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 ENGINE_ROOMS = [
     "contract",
+    "pace",
     "kv",
     "memory",
     "grammar",
