@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import httpx2
 import psutil
+from tests.harness.forked_up import prepare_forks
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 HELD = ("requests_open", "requests_running", "requests_waiting", "kv_blocks_used", "worker_sessions")
@@ -173,6 +174,7 @@ class UpPlatform:
 @contextlib.asynccontextmanager
 async def up(shape: Shape) -> AsyncIterator[UpPlatform]:
     """Runs `headrace up`. Raises AssertionError when it does not start, or leaves something behind."""
+    prepare_forks()
     with tempfile.TemporaryDirectory(prefix="headrace-faults-") as name:
         folder = Path(name)
         config = write_config(shape, folder)

@@ -123,6 +123,13 @@ def forked_processor_seconds() -> float:
     return _made().processor_seconds() if _made.cache_info().currsize else 0.0
 
 
+def prepare_forks() -> None:
+    """Starts the process that forks, so that other threads can use it: a platform ends with it, and it with the main
+    thread, however that ends."""
+    if sys.platform == "linux" and threading.current_thread() is threading.main_thread():
+        _made()
+
+
 def start_forked(arguments: Sequence[str]) -> ForkedUp | None:
     """Starts a command. None: a fork would not be what a program is here. The process that forks dies with the thread
     that has started it, which must be the main one."""
