@@ -51,11 +51,14 @@ def platform(ports: list[int], tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_each_of_a_kind_shows_its_metrics_on_a_port_of_its_own(platform: RunningPlatform, ports: list[int]) -> None:
-    """One configuration names one port, from which they count."""
+    """One configuration names one port, from which they count. No service shows metrics of another."""
     for name, port in zip(("tokenizer", "tokenizer-1", "worker-0", "worker-1"), ports, strict=True):
         connections = psutil.Process(platform.service(name)["pid"]).net_connections()
         assert port in {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}, name
-        assert "process_start_time_seconds" in httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
+        shown = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
+        assert "process_start_time_seconds" in shown
+        assert ("headrace_worker_kept_blocks" in shown) == name.startswith("worker")
+    assert "headrace_worker_kept_blocks" not in httpx2.get(f"{platform.http}/metrics", timeout=TIMEOUT).text
 
 
 def test_every_gateway_tells_of_the_requests_of_all(platform: RunningPlatform) -> None:

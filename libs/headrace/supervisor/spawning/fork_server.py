@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from headrace.supervisor.spawning.fork_request import MAX_BYTES, ForkRequest
+from headrace.supervisor.spawning.own_metrics import keep_own_metrics
 from headrace.supervisor.spawning.parent_death import die_with_parent
 from headrace.supervisor.spawning.process_title import set_process_title
 
@@ -118,6 +119,7 @@ def become(request: ForkRequest, descriptors: Sequence[int]) -> NoReturn:
     set_process_title(" ".join(("headrace", request.module.rpartition(".")[2], *request.arguments)))
     code = 0
     try:
+        keep_own_metrics(request.module)
         runpy.run_module(request.module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
