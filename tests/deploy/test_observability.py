@@ -36,6 +36,9 @@ METRIC_MODULES = [
     "headrace.gateway.access.usage_book",
     "headrace.gateway.batches.storage.free_space",
     "headrace.cache.block_lists",
+    "headrace.cache.shared_kv.shared_metrics",
+    "headrace.worker.transfer.kept.kept_metrics",
+    "headrace.worker.transfer.stored.store_metrics",
     "headrace.scheduler.scheduler",
 ]
 FOLDER = "deploy/observability"
@@ -54,6 +57,7 @@ OF_GATEWAYS = (
     "headrace_good_output",
     "headrace_response_cache",
     "headrace_prompt_tokens",
+    "headrace_cached_tokens",
     "headrace_output_tokens",
     "headrace_time_to_first",
     "headrace_inter_token",
@@ -157,6 +161,7 @@ def test_labels_in_use_exist(expressions: list[str]) -> None:
         "budget",
         "result",
         "stage",
+        "place",
         "subject",
         "reason",
         "job",

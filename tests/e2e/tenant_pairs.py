@@ -35,11 +35,11 @@ class Pairs:
     """Seconds to first tokens, one of each kind for each pair."""
 
     of_another: list[float] = field(default_factory=list)
-    """Of prompts that another tenant has sent before."""
+    """Prompts that another tenant has sent before."""
     of_none: list[float] = field(default_factory=list)
-    """Of prompts that were never sent."""
+    """Prompts that were never sent."""
     own: list[float] = field(default_factory=list)
-    """Of prompts that the same tenant has sent before: they show what a cached prompt saves here."""
+    """Prompts that the same tenant has sent before: they show what a cached prompt saves here."""
     own_tiers: Counter[str] = field(default_factory=Counter)
     """Cached tokens of those, by where they were."""
     leaked_count: int = 0

@@ -11,7 +11,7 @@ PAIR_COUNT = 48
 
 
 def test_a_prompt_of_another_tenant_takes_as_long_as_one_that_is_new(tmp_path: Path) -> None:
-    """What the asking tenant has sent itself is answered sooner: the measure can tell."""
+    """Prompts that the asking tenant has sent itself are answered sooner: the measure can tell."""
     with tenants_platform(tmp_path) as (platform, keys):
         pairs = measure_pairs(platform, keys, PAIR_COUNT)
     assert pairs.leaked_count == 0

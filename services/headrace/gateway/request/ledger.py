@@ -12,7 +12,13 @@ from headrace.errors import HeadraceError, Overloaded, RequestCancelled
 from headrace.errors.table import message_of, row_of
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
-from headrace.gateway.timing.request_metrics import REQUEST_DURATION, REQUESTS, count_stages, exemplar_of
+from headrace.gateway.timing.request_metrics import (
+    REQUEST_DURATION,
+    REQUESTS,
+    count_cached,
+    count_stages,
+    exemplar_of,
+)
 from headrace.gateway.timing.request_record import RequestRecord
 
 POLL_SECONDS = 0.02
@@ -104,6 +110,8 @@ class Ledger:
         REQUEST_DURATION.labels(model=model, outcome=outcome).observe(duration, exemplar_of(record.trace_id))
         if outcome == "finished":
             count_stages(model, record.stages())
+            if record.is_generation:
+                count_cached(model, record.cached_places())
             if record.first_sent is None and record.first_token is not None:
                 record.observe_first_token(record.first_token)
         if self._budgets is not None and record.is_generation:

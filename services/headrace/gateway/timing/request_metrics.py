@@ -20,6 +20,11 @@ TIME_TO_FIRST_TOKEN = Histogram(
     buckets=LATENCY_BUCKETS,
 )
 STAGE_SECONDS = Counter("headrace_stage_seconds", "Time of finished requests, by stage", ["model", "stage"])
+CACHED_TOKENS = Counter(
+    "headrace_cached_tokens",
+    "Prompt tokens of finished requests whose KV was not computed, by where it was: memory, disk, worker or store",
+    ["model", "place"],
+)
 HTTP_REQUESTS = Counter("headrace_http_requests", "HTTP requests, refused ones too", ["route", "method", "status"])
 BUDGETS = Counter(
     "headrace_latency_budgets",
@@ -45,6 +50,12 @@ def count_http(route: str, method: str, status: int) -> None:
     method counts as `other`, so that clients cannot make labels."""
     named = method if method in METHODS else "other"
     HTTP_REQUESTS.labels(route=route, method=named, status=str(status or CLIENT_GONE)).inc()
+
+
+def count_cached(model: str, places: Mapping[str, int]) -> None:
+    """Adds the cached tokens of a finished request, by the place that had their KV."""
+    for place, count in places.items():
+        CACHED_TOKENS.labels(model=model, place=place).inc(count)
 
 
 def count_stages(model: str, seconds: Mapping[str, float]) -> None:

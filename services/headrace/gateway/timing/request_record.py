@@ -136,6 +136,20 @@ class RequestRecord:
         else:
             self.stopwatch.lap(TOKENIZE if ADMISSION in done else ADMISSION if self.operation else PARSE)
 
+    def cached_places(self) -> dict[str, int]:
+        """Returns the cached tokens by the place that had them. A block that was fetched may be lost again before its
+        request begins."""
+        left = self.cached_token_count
+        fetched = {}
+        for place, count in (
+            ("disk", self.disk_token_count),
+            ("worker", self.worker_token_count),
+            ("store", self.store_token_count),
+        ):
+            fetched[place] = min(count, left)
+            left -= fetched[place]
+        return {"memory": left, **fetched}
+
     def observe_first_token(self, now: float) -> None:
         """Measures the time to the first token, which the client has at `now`, in monotonic seconds."""
         seconds = now - self.stopwatch.started

@@ -18,26 +18,11 @@ def timings_of(record: RequestRecord) -> dict[str, Any]:
         "tokens_per_second": round(1 / per_token, 2) if per_token else None,
         "prompt_tokens": record.prompt_token_count,
         "cached_tokens": record.cached_token_count,
-        "cached_tokens_from": _places(record),
+        "cached_tokens_from": record.cached_places(),
         "output_tokens": record.output_token_count,
         "response_cache": record.response_cache or None,
         "stages_ms": {stage: _ms(seconds) for stage, seconds in record.stages().items()},
     }
-
-
-def _places(record: RequestRecord) -> dict[str, int]:
-    """Returns the cached tokens by the place that had them. A block that was fetched may be lost again before its
-    request begins."""
-    left = record.cached_token_count
-    fetched = {}
-    for place, count in (
-        ("disk", record.disk_token_count),
-        ("worker", record.worker_token_count),
-        ("store", record.store_token_count),
-    ):
-        fetched[place] = min(count, left)
-        left -= fetched[place]
-    return {"memory": left, **fetched}
 
 
 def timing_headers(record: RequestRecord) -> dict[str, str]:

@@ -4,6 +4,7 @@ import "./tiny_dom.mjs";
 import { readFileSync } from "node:fs";
 
 const near = (name) => import(new URL(name, process.argv[2]));
+const { cachedTokens } = await near("cached.js");
 const { chart } = await near("chart.js");
 const { search } = await near("search.js");
 const { roundUp, runs, summary, trend } = await near("trend.js");
@@ -16,6 +17,7 @@ const [gap] = [drawn([0, 10, 20, 600], [["", [1, null, 3, 4]]])];
 const pair = drawn([0, 10], [["median", [1, 2]], ["95th", [null, null]]]);
 
 process.stdout.write(JSON.stringify({
+  cached: given.cached.map(cachedTokens),
   verdicts: given.records.map(verdictOf),
   searches: given.searches.map((one) => search(given.listed, one, given.now).map((record) => record.id)),
   trends: given.trends.map(([figure, model]) => trend(given.history, figure, model)),

@@ -111,9 +111,25 @@ TRENDS: list[tuple[list[str], list[float | None]]] = [
 ]
 
 
+CACHED: dict[str, Json] = {
+    "0": {"cached_tokens": 0, "cached_tokens_from": {"memory": 0, "disk": 0, "worker": 0, "store": 0}},
+    "1,200": {"cached_tokens": 1200, "cached_tokens_from": {"memory": 1200, "disk": 0, "worker": 0, "store": 0}},
+    "32": {"cached_tokens": 32},
+    "416: 32 in the worker's memory, 384 in the shared store": {
+        "cached_tokens": 416,
+        "cached_tokens_from": {"memory": 32, "disk": 0, "worker": 0, "store": 384},
+    },
+    "48: 16 on its disk, 32 with another worker": {
+        "cached_tokens": 48,
+        "cached_tokens_from": {"memory": 0, "disk": 16, "worker": 32, "store": 0},
+    },
+}
+
+
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Json:
     given = {
+        "cached": list(CACHED.values()),
         "records": list(SENTENCES.values()),
         "listed": LISTED,
         "searches": [one for one, _ in SEARCHES],
@@ -126,6 +142,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Json:
 
 def test_one_sentence_says_why(played: Json) -> None:
     assert played["verdicts"] == list(SENTENCES)
+
+
+def test_cached_tokens_name_their_places(played: Json) -> None:
+    """Memory alone goes without saying."""
+    assert played["cached"] == list(CACHED)
 
 
 def test_requests_are_found_by_words_and_put_in_order(played: Json) -> None:

@@ -2,6 +2,7 @@
 
 import { readKey } from "./api.js";
 import { ask, findRecord } from "./answer.js";
+import { cachedTokens } from "./cached.js";
 import { copyButton, facts, failure, h, show } from "./dom.js";
 import { embeddingForm } from "./embedding.js";
 import { count, milliseconds, rate } from "./format.js";
@@ -235,7 +236,7 @@ function numbers(answer) {
   return facts([
     ["TTFT (browser)", milliseconds(answer.firstMs), "Measured in this browser"], ["TTFT (gateway)", milliseconds(told?.ttft_ms), "Measured by the gateway"],
     ["Tokens/s (browser)", rate(answer.seenRate), "After the first token, measured in this browser"], ["Tokens/s (gateway)", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],
-    ["Tokens", tokens], ["Cached", told ? count(told.cached_tokens) : null], ["Total", milliseconds(answer.wallMs)],
+    ["Tokens", tokens], ["Cached", told ? cachedTokens(told) : null], ["Total", milliseconds(answer.wallMs)],
     ["Finish reason", answer.stopped ? "stopped" : answer.error ? "failed" : answer.finish], ["Worker", told?.worker],
   ]);
 }

@@ -1,6 +1,7 @@
 // One request: why it took its time, or why it failed.
 
 import { get } from "./api.js";
+import { cachedTokens } from "./cached.js";
 import { copyButton, facts, failure, h, show } from "./dom.js";
 import { clock, count, milliseconds, rate } from "./format.js";
 import { verdictOf } from "./verdict.js";
@@ -37,7 +38,7 @@ const back = () => h("p", {}, h("a", { href: "#/requests" }, "All requests"));
 function details(record) {
   return facts([
     ["Started", clock(record.started)], ["Total", milliseconds(record.total_ms)], ["First token", milliseconds(record.ttft_ms)],
-    ["Decoding", rate(record.tokens_per_second)], ["Prompt tokens", `${count(record.prompt_tokens)} (${count(record.cached_tokens)} cached)`],
+    ["Decoding", rate(record.tokens_per_second)], ["Prompt tokens", count(record.prompt_tokens)], ["Cached", cachedTokens(record)],
     ["Output tokens", count(record.output_tokens)], ["Finish", record.finish_reasons.join(", ")], ["HTTP status", record.status],
     ["Class", record.class], ["Tenant", record.tenant], ["Worker", record.worker], ["Attempts", record.attempts],
     ["Stream", record.stream ? "yes" : "no"], ["Response cache", record.response_cache], ["Path", `${record.api} ${record.path || record.route}`], ["Gateway", record.gateway],
