@@ -87,9 +87,9 @@ def simulate(
     """
     try:
         if calibrate:
-            address, play = platform_url(url, state_dir, ca), partial(_simulated, policy=policy[0])
+            play = partial(_simulated, policy=policy[0])
             with error_console.status("comparing"):
-                error = calibrated(address, key, model, trace, traffic, worker, play)
+                error = calibrated(platform_url(url, state_dir, ca), key, model, trace, traffic, worker, play)
             print_json(error) if json else console.print(calibration_table(error))
             return
         if trace is None:
@@ -97,19 +97,35 @@ def simulate(
         known = measured_worker(platform_url(url, state_dir, ca), key, model) if measured else {}
         scenario = {"trace": str(trace.expanduser()), **traffic.settings(), **worker.settings(known)}
         if find_workers:
-            with error_console.status("searching"):
-                _show_search(_searched(scenario, policy[0], find_workers), json)
-            return
-        with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(partial(_simulated, scenario), dict.fromkeys(policy)))
+            _search(scenario, policy[0], find_workers, as_json=json)
+        else:
+            _compare(scenario, policy, as_json=json)
     except (ConfigError, InvalidRequest) as error:
         fail(error.message, as_json=json, code=WRONG_INPUT)
-    if json:
+
+
+def _compare(scenario: dict[str, Any], policies: tuple[str, ...], *, as_json: bool) -> None:
+    """Plays the scenario once for each policy, and prints the figures."""
+    with error_console.status("simulating"), ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(partial(_simulated, scenario), dict.fromkeys(policies)))
+    if as_json:
         print_json({"scenario": scenario, "policies": found})
         return
     console.print(figures_table(found))
     if skipped := found[0]["skipped_rows"]:
         console.print(f"[dim]{skipped:,} rows of the trace have no prompt or no output, and were left out.[/]")
+
+
+def _search(scenario: dict[str, Any], policy: str, bounds: str, *, as_json: bool) -> None:
+    """Searches the fewest workers, and prints what was tried."""
+    with error_console.status("searching"):
+        found = _searched(scenario, policy, bounds)
+    if as_json:
+        print_json(found)
+        return
+    console.print(search_table(found["tried"]))
+    fewest, certain = (found[name] or "none of these" for name in ("workers", "certain_workers"))
+    console.print(f"Fewest workers that suffice: {fewest}; at the low end of the interval: {certain}.")
 
 
 def _searched(scenario: dict[str, Any], policy: str, bounds: str) -> dict[str, Any]:
@@ -123,15 +139,6 @@ def _searched(scenario: dict[str, Any], policy: str, bounds: str) -> dict[str, A
     except ConfigError:
         raise InvalidRequest(f"--find-workers is {bounds[:40]!r}; it must be MIN:MAX, such as 1:64") from None
     return WorkerSearch(lambda count: _simulated(scenario | {"worker_count": count}, policy), limits).result()
-
-
-def _show_search(found: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    console.print(search_table(found["tried"]))
-    fewest, certain = (found[name] or "none of these" for name in ("workers", "certain_workers"))
-    console.print(f"Fewest workers that suffice: {fewest}; at the low end of the interval: {certain}.")
 
 
 def _simulated(scenario: dict[str, Any], policy: str) -> dict[str, Any]:
