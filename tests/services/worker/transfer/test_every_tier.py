@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence, Sized
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.services.worker.transfer.cutting_proxy import CuttingProxy
 from tests.services.worker.transfer.kept.test_kept_prompts import damage
 from tests.services.worker.transfer.stored.test_shared_prompts import Cache, open_cache, total
-from tests.services.worker.transfer.test_block_transfer import SECONDS, Worker, load, serve
+from tests.services.worker.transfer.test_block_transfer import BLOCK_SIZE, SECONDS, Worker, load, serve
 
 from headrace import failpoints
 from headrace.cache.shared_kv import lmdb_blocks
@@ -26,6 +26,7 @@ from headrace.engine.kv.block_exchange import exchange_of
 from headrace.rpc.channel import open_channel
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.kept.kept_metrics import READ_BLOCKS
+from headrace.worker.transfer.kept.kept_writer import KeptWriter
 from headrace.worker.transfer.stored import store_link
 from headrace.worker.transfer.stored.shared_store import SharedStore
 from headrace.worker.transfer.stored.store_metrics import STORE_READ_BLOCKS
@@ -69,6 +70,7 @@ REQUESTS: tuple[dict[str, Any], ...] = tuple(
     for prompt, temperature in zip(make_prompts((150, 120), seed=21), (0.0, 0.9), strict=True)
 )
 """Together more than the small memory holds."""
+BLOCK_COUNT = sum(len(request["prompt"]) // BLOCK_SIZE for request in REQUESTS)
 
 
 class Tiers:
@@ -87,8 +89,21 @@ class Tiers:
         async with AsyncExitStack() as life:
             worker = await self.serve(life)
             found = [(await worker.run(**request))[0] for request in REQUESTS]
-            await until_written(worker)
+            await self.until_written(worker)
         return found
+
+    async def until_written(self, worker: Worker) -> None:
+        """Waits until the blocks of all prompts are where they are kept."""
+        sinks = [keeper.sink for keeper in worker.runtime.transfers.keepers]
+        places: list[Sized] = [sink.kept for sink in sinks if isinstance(sink, KeptWriter)]
+        if self.cache is not None and self.cache.blocks is not None:
+            places.append(self.cache.blocks)
+        deadline = time.monotonic() + SECONDS
+        for place in places:
+            while len(place) < BLOCK_COUNT:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.005)
+        await worker.settle()
 
     async def serve(self, stack: AsyncExitStack, **settings: Any) -> Worker:
         """Starts a worker before those places."""
@@ -146,15 +161,6 @@ def breaking(get: Any) -> Any:
         return list(get(self, names))
 
     return read
-
-
-async def until_written(worker: Worker) -> None:
-    """Waits until all blocks are where they are kept."""
-    deadline = time.monotonic() + SECONDS
-    while any(keeper._pending or keeper._has_work.is_set() for keeper in worker.runtime.transfers.keepers):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
-    await worker.settle()
 
 
 @pytest.fixture(autouse=True)
