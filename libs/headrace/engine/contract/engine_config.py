@@ -55,8 +55,8 @@ class EngineConfig(Settings):
     """Maximum number of tokens in one step: prompts are read in parts of this size."""
     max_step_seconds: float = Field(default=0.2, ge=0)
     """Seconds that a step which reads prompts should take at most while a stream waits for its next token: prompts are
-    read in smaller parts then. Parts take at least half of a step, however long that is, and streams of the batch class
-    do not count. 0 reads prompts in parts of `max_step_token_count`."""
+    read in smaller parts then. Where the streams alone take more than half of it, a part takes as long as they do.
+    Streams of the batch class do not count. 0 reads prompts in parts of `max_step_token_count`."""
     block_size: int = Field(default=16, ge=1)
     """Tokens per KV block."""
     block_count: int = Field(default=0, ge=0)
