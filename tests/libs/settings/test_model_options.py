@@ -33,6 +33,7 @@ VALUES: dict[str, Any] = {
     "long_context": "evict",
     "max_running_count": 5,
     "max_step_token_count": 99,
+    "max_step_seconds": 0.35,
     "block_size": 32,
     "block_count": 17,
     "kv_cache_bytes": 1 << 20,
