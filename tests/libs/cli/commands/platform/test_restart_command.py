@@ -32,9 +32,13 @@ def test_another_program_is_refused(words: list[str]) -> None:
 
 def test_folder_and_environment_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("headrace.cli.commands.platform.restart_command.up_arguments", lambda words: words)
-    command, environment = [sys.executable, "-c", "input()"], {**os.environ, "HEADRACE_MODEL_FOLDER": "/models"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path, env=environment) as process:
+    command = [sys.executable, "-c", "print('running', flush=True); input()"]
+    environment = {**os.environ, "HEADRACE_MODEL_FOLDER": "/models"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=tmp_path, env=environment) as process:
         try:
+            # The kernel shows no command line in the midst of an exec, which Popen does not wait to the end of.
+            assert process.stdout is not None and process.stdout.readline() == b"running\n"
             start = former_start(process.pid)
         finally:
             process.communicate(b"\n")
