@@ -3,40 +3,15 @@
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import openai
 import pytest
 from tests.harness.running_platform import RunningPlatform, running_platform
-from tests.libs.engine.later_models import LATER_FAMILIES
-from tests.libs.engine.tiny_models import make_family
-from tokenizers import Tokenizer
+from tests.harness.state_models import STATE_MODELS, save_state_model
 
-from headrace.demo_model import CHECKPOINT
-
-MODELS = ("lfm2", "qwen3_5_multimodal")
 TOKENS = 250
-TEMPLATE = """\
-{%- if tools %}{{ '<|im_start|>system\\n' + (tools | tojson) + CALLS + '<|im_end|>\\n' }}{% endif %}
-{%- for message in messages %}
-  {{- '<|im_start|>' + message.role + '\\n' + (message.content or '')END }}
-  {%- for call in message.tool_calls or [] %}
-    {{- '<tool_call>\\n' + (call.function | tojson) + '\\n</tool_call>' }}
-  {%- endfor %}
-  {{- '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\nTHINK' }}{% endif %}
-"""
-XML_CALLS = "'<tool_call>\\n<function=name>\\n<parameter=one>'"
-TEMPLATES = {
-    "lfm2": TEMPLATE.replace("CALLS", "'Call as <tool_call>'").replace("THINK", "").replace("END", ""),
-    "qwen3_5_multimodal": TEMPLATE.replace("CALLS", XML_CALLS)
-    .replace("THINK", "<think>\\n")
-    .replace("END", ".split('</think>')[-1]"),
-}
-"""Templates whose models are trained on calls in JSON, and on reasoning and calls in XML."""
 TOOL: Any = {
     "type": "function",
     "function": {
@@ -52,22 +27,10 @@ TOOL: Any = {
 MESSAGES: list[Any] = [{"role": "user", "content": "Will it rain in Ulm? " * 8}]
 
 
-def save_model(folder: Path, name: str) -> Path:
-    size = Tokenizer.from_file(str(CHECKPOINT / "tokenizer.json")).get_vocab_size()
-    settings: dict[str, Any] = {"vocab_size": size, "max_position_embeddings": 2048}
-    if nested := LATER_FAMILIES[name].get("text_config"):
-        settings["text_config"] = nested | settings
-    make_family(folder, name, **settings)
-    (folder / "tokenizer.json").write_bytes((CHECKPOINT / "tokenizer.json").read_bytes())
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATES[name]}))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [size - 1]}))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     root = tmp_path_factory.mktemp("models")
-    sources = [f"{name}={save_model(root / name, name)}" for name in MODELS]
+    sources = [f"{name}={save_state_model(root / name, name)}" for name in STATE_MODELS]
     with running_platform(tmp_path_factory.mktemp("platform"), sources) as running:
         yield running
 
@@ -83,7 +46,7 @@ def ask(sdk: openai.OpenAI, model: str, **fields: Any) -> Any:
     return sdk.chat.completions.create(model=model, **usual | {"extra_body": {"thinking_token_budget": 5}} | fields)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", STATE_MODELS)
 def test_a_stream_says_what_the_whole_answer_says(sdk: openai.OpenAI, model: str) -> None:
     whole = ask(sdk, model, tools=[TOOL], tool_choice="required").choices[0]
     (call,) = whole.message.tool_calls
@@ -99,7 +62,7 @@ def test_a_stream_says_what_the_whole_answer_says(sdk: openai.OpenAI, model: str
     assert bool(reasoning) == (model != "lfm2")
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", STATE_MODELS)
 def test_a_second_turn_begins_behind_the_first(sdk: openai.OpenAI, model: str) -> None:
     first = ask(sdk, model, max_tokens=40)
     said = {"role": "assistant", "content": first.choices[0].message.content or "Yes."}
@@ -133,20 +96,20 @@ class Reader(threading.Thread):
 
 
 def test_killed_workers_change_no_token(platform: RunningPlatform) -> None:
-    readers = [Reader(platform.http, model) for model in MODELS]
+    readers = [Reader(platform.http, model) for model in STATE_MODELS]
     wanted = [reader.whole() for reader in readers]
     for reader in readers:
         reader.start()
     for reader in readers:
         assert reader.is_moving.wait(30)
     workers = [each["name"] for each in platform.describe()["services"] if each["name"].startswith("worker")]
-    assert len(workers) == len(MODELS)
+    assert len(workers) == len(STATE_MODELS)
     for worker in workers:
         platform.kill(worker)
     for reader in readers:
         reader.join(60)
         assert not reader.is_alive()
-    assert [len(reader.found) for reader in readers] == [TOKENS] * len(MODELS)
+    assert [len(reader.found) for reader in readers] == [TOKENS] * len(STATE_MODELS)
     assert [reader.found for reader in readers] == wanted
     for worker in workers:
         platform.wait_until_restarted(worker, 1)

@@ -9,7 +9,7 @@ from tests.faults.failing import HUNG_STEP_SECONDS, fail_for_a_while, fail_once
 from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.network import during, platform_in
 from tests.faults.platforms import signal_to
-from tests.faults.shapes import LINKED, REAL
+from tests.faults.shapes import LINKED, REAL, STATES
 from tests.harness.connection import Link
 
 PAUSE_SECONDS = (0.5, 5.0)
@@ -84,9 +84,10 @@ def _worker(scene: Scene) -> str:
 
 
 def faults(seconds: float) -> list[Fault]:
-    """Chaos on links for two thirds of the time, on real models for the rest."""
+    """Chaos on links for two thirds of the time, on models for the rest."""
     promise = Promise(failures=True, recovery=None)
     return [
         Fault("chaos on every link", LINKED, chaos(seconds * 2 / 3), promise, linger=10.0),
-        Fault("chaos on models", REAL, chaos(seconds / 3), promise, linger=10.0),
+        Fault("chaos on models", REAL, chaos(seconds / 6), promise, linger=10.0),
+        Fault("chaos on states", STATES, chaos(seconds / 6), promise, linger=10.0),
     ]

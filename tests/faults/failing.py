@@ -10,7 +10,7 @@ import psutil
 from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.network import platform_in
 from tests.faults.platforms import arm, disarm, signal_to
-from tests.faults.shapes import LINKED, PLAYED, REAL
+from tests.faults.shapes import LINKED, PLAYED, REAL, STATES
 
 WHILE_SECONDS = 5.0
 HOUR_SECONDS = "3600"
@@ -121,6 +121,8 @@ ENGINES = [
     ),
     Fault("steps of 0.3 s", PLAYED, fail_for_a_while("engine.step", "sleep 0.3", "worker-0"), Promise(recovery=None)),
     Fault("engine of the model raises", REAL, fail_once("engine.step", "raise", "worker-0"), Promise(stall=1.0)),
+    Fault("engine of states raises", STATES, fail_once("engine.step", "raise", "worker-0"), Promise(stall=2.0)),
+    Fault("engine of states out of memory", STATES, fail_once("engine.step", "memory", "worker-0"), Promise(stall=2.0)),
     Fault("engine of the encoder raises", REAL, fail_once("engine.step", "raise", "worker-2"), Promise(stall=1.0)),
 ]
 DISPATCH = [

@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
 import psutil
+from tests.faults.questions import MODEL
 from tests.harness.forked_up import prepare_forks
 from tests.harness.running_platform import RunningPlatform, running_platform
 
@@ -36,6 +37,8 @@ class Shape:
     """Connects every pair of services through a proxy."""
     worker_count: int = 2
     has_encoder: bool = False
+    save_model: Callable[[Path], Path] | None = None
+    """Writes a checkpoint into a folder, which is served under the bundled model's name."""
 
 
 class Platform(Protocol):
@@ -178,7 +181,8 @@ async def up(shape: Shape) -> AsyncIterator[UpPlatform]:
     with tempfile.TemporaryDirectory(prefix="headrace-faults-") as name:
         folder = Path(name)
         config = write_config(shape, folder)
-        running = running_platform(folder, [*shape.arguments, "--config", str(config)], counts=())
+        models = [f"{MODEL}={shape.save_model(folder / 'model')}"] if shape.save_model else []
+        running = running_platform(folder, [*models, *shape.arguments, "--config", str(config)], counts=())
         platform = UpPlatform(await asyncio.to_thread(running.__enter__))
         try:
             yield platform

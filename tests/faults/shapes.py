@@ -1,8 +1,10 @@
 """The platforms that faults act on."""
 
+from functools import partial
 from importlib.util import find_spec
 
 from tests.faults.platforms import Shape
+from tests.harness.state_models import save_state_model
 
 PACE = {
     "sim_base_seconds": 0.006,
@@ -25,3 +27,9 @@ LINKED = Shape("linked", settings={"worker": PACE}, linked=True)
 """Every pair through a proxy."""
 REAL = Shape("real", ("headrace-demo", encoder(), "--replicas", "2"), worker_count=4, has_encoder=True)
 """The bundled model and an encoder: real seeds, grammars and vectors."""
+STATES = Shape(
+    "states",
+    ("--replicas", "2", "--block-count", "48"),
+    save_model=partial(save_state_model, name="qwen3_5_multimodal"),
+)
+"""A model with states beside keys and values, and room for so few blocks that sequences are preempted."""

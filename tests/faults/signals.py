@@ -6,7 +6,7 @@ import signal
 
 from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.platforms import signal_to
-from tests.faults.shapes import CROWDED, PLAYED, REAL
+from tests.faults.shapes import CROWDED, PLAYED, REAL, STATES
 
 FROZEN_SECONDS = 6.5
 """Longer than any silence after which a service is to be given up."""
@@ -102,4 +102,12 @@ ON_A_MODEL = [
     ),
     Fault("rolling restart, with models", REAL, roll, Promise(recovery=None)),
 ]
-FAULTS = [*KILLED, *TOLD, *FROZEN, *TWO, *ROLLING, *QUEUED, *ON_A_MODEL]
+WITH_STATES = [
+    Fault("worker of states killed", STATES, send(signal.SIGKILL, "worker-0"), Promise(stall=2.0)),
+    Fault("worker of states told to end", STATES, send(signal.SIGTERM, "worker-0"), Promise(stall=2.0)),
+    Fault("worker of states frozen", STATES, freeze("worker-0"), Promise(stall=2.0)),
+    Fault(
+        "both workers of states killed", STATES, send(signal.SIGKILL, "worker-0", "worker-1"), Promise(recovery=None)
+    ),
+]
+FAULTS = [*KILLED, *TOLD, *FROZEN, *TWO, *ROLLING, *QUEUED, *ON_A_MODEL, *WITH_STATES]

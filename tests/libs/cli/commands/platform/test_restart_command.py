@@ -38,7 +38,8 @@ def test_folder_and_environment_are_those_of_the_process(monkeypatch: pytest.Mon
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=tmp_path, env=environment) as process:
         try:
             # The kernel shows no command line in the midst of an exec, which Popen does not wait to the end of.
-            assert process.stdout is not None and process.stdout.readline() == b"running\n"
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"running\n"
             start = former_start(process.pid)
         finally:
             process.communicate(b"\n")
