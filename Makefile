@@ -1,7 +1,8 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-TEST_PROCESSES ?= 2
+# One more than the cores of a small machine: tests that start platforms wait more than they compute.
+TEST_PROCESSES ?= 3
 # Without bytecode, each process compiles every module that it imports: three seconds of a processor for a platform.
 unexport PYTHONDONTWRITEBYTECODE
 KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
@@ -17,7 +18,7 @@ LOCKED := gateway tokenizer scheduler cache worker
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
-	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
+	@echo "make test    run every test that needs no GPU, in three processes (TEST_PROCESSES=4 for four)"
 	@echo "make test-emulated   what is slow and changes seldom: kernels as other processors, compilers and GPUs run them"
 	@echo "make test-fast   those that start no process and take no time, in a minute and a half"
 	@echo "make coverage    what of the code those reach"

@@ -5,8 +5,10 @@ import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.grpc_leftovers import ANYIO_BACKEND
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest_plugins = [
@@ -48,5 +50,5 @@ def minilm() -> Path:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return ANYIO_BACKEND

@@ -1,8 +1,6 @@
 """Errors that grpc hands to an event loop of which no test is to blame."""
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 LEFTOVERS = frozenset({"Event loop is closed", "aclose(): asynchronous generator is already running"})
@@ -10,22 +8,15 @@ LEFTOVERS = frozenset({"Event loop is closed", "aclose(): asynchronous generator
 connection broke, whom grpc leaves to the garbage collector."""
 
 
-@contextlib.contextmanager
-def leftovers_forgiven() -> Iterator[None]:
-    """Keeps them from the test that runs when they come, which would fail. The process of a service logs them."""
-    loop = asyncio.get_running_loop()
-    usual = loop.get_exception_handler()
+class ForgivingLoop(asyncio.SelectorEventLoop):
+    """An event loop that keeps those errors from the test that runs when they come, which would fail. The process of a
+    service logs them."""
 
-    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if isinstance(context.get("exception"), RuntimeError) and str(context["exception"]) in LEFTOVERS:
-            return
-        if usual is None:
-            loop.default_exception_handler(context)
-        else:
-            usual(loop, context)
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, RuntimeError) and str(error) in LEFTOVERS):
+            super().call_exception_handler(context)
 
-    loop.set_exception_handler(handle)
-    try:
-        yield
-    finally:
-        loop.set_exception_handler(usual)
+
+ANYIO_BACKEND = ("asyncio", {"loop_factory": ForgivingLoop})
+"""Backend for the fixture `anyio_backend`."""

@@ -2,18 +2,20 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from tests.conformance.case import ENCODER, MODEL
+from tests.grpc_leftovers import ANYIO_BACKEND
 from tests.integration.in_process_platform import InProcessPlatform, Shape, in_process_platform
 
 from headrace import demo_model
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return ANYIO_BACKEND
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.libs.engine.tiny_models import make_family
 from tokenizers import AddedToken, Tokenizer
 
 from headrace.demo_model import CHECKPOINT
-from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.template.chat_template import ChatTemplate
 
 GLM = """\
 {%- if tools %}<|system|>

@@ -8,6 +8,8 @@ import lmdb
 from tests.e2e.command_line import headrace_here
 from tests.harness.running_platform import RunningPlatform, running_platform
 
+from headrace.access.usage_report import read_usage
+
 PROMPT = [5 + number % 900 for number in range(400)]
 SECONDS = 20.0
 
@@ -52,6 +54,8 @@ def test_a_prompt_outlives_its_worker_and_its_store(tmp_path: Path) -> None:
         assert again == text
         assert cached["store"] > 300
         assert cached["memory"] == cached["disk"] == cached["worker"] == 0
+        recorded = list(read_usage(platform.state_dir / "usage"))
+        assert recorded[-1].cached_tokens_from == {"store": cached["store"]}
         told = headrace_here("trace", "last", "--state-dir", str(platform.state_dir)).stdout
         assert f"{cached['store']} from the shared store" in told
         assert ask(platform) == (text, {"memory": cached["store"], "disk": 0, "worker": 0, "store": 0})

@@ -24,6 +24,7 @@ TOOL: Any = {
         },
     },
 }
+ONE_CALL: dict[str, Any] = {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False}
 MESSAGES: list[Any] = [{"role": "user", "content": "Will it rain in Ulm? " * 8}]
 
 
@@ -48,12 +49,12 @@ def ask(sdk: openai.OpenAI, model: str, **fields: Any) -> Any:
 
 @pytest.mark.parametrize("model", STATE_MODELS)
 def test_a_stream_says_what_the_whole_answer_says(sdk: openai.OpenAI, model: str) -> None:
-    whole = ask(sdk, model, tools=[TOOL], tool_choice="required").choices[0]
+    whole = ask(sdk, model, **ONE_CALL).choices[0]
     (call,) = whole.message.tool_calls
     assert (whole.finish_reason, call.function.name) == ("tool_calls", "weather")
     assert json.loads(call.function.arguments)["city"] in ("Ulm", "Bonn")
     reasoning, arguments = "", ""
-    for chunk in ask(sdk, model, tools=[TOOL], tool_choice="required", stream=True):
+    for chunk in ask(sdk, model, **ONE_CALL, stream=True):
         delta = chunk.choices[0].delta
         reasoning += getattr(delta, "reasoning", None) or ""
         arguments += "".join(each.function.arguments or "" for each in delta.tool_calls or [])

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import httpx2
 from prometheus_client import REGISTRY, CollectorRegistry
-from tests.grpc_leftovers import leftovers_forgiven
 from tests.harness.connection import Link
 from tests.harness.free_ports import free_ports
 from tests.harness.tcp_proxy import TcpProxy
@@ -103,7 +102,6 @@ async def in_process_platform(shape: Shape, folder: Path) -> AsyncIterator[InPro
     """Starts a platform that keeps its files in `folder`, and stops it in the order in which the real one stops. Raises
     TimeoutError if it is not ready within START_SECONDS."""
     async with AsyncExitStack() as stack:
-        stack.enter_context(leftovers_forgiven())
         building = _Building(stack, shape, MemoryBus())
         cache = await building.serve(open_cache, CacheSettings, "cache", folder=folder / "cache")
         tokenizer = await building.serve(

@@ -1,12 +1,12 @@
 """A service exits when a task it depends on fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from tests.grpc_leftovers import leftovers_forgiven
+from tests.grpc_leftovers import ANYIO_BACKEND
 from tests.harness.free_ports import free_ports
 
 from headrace.gateway.app import open_app as open_gateway
@@ -30,15 +30,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return ANYIO_BACKEND
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def _one_loop() -> AsyncIterator[None]:
+async def _one_loop() -> None:
     """Keeps one event loop for all tests, so that grpc has no other to tell of their calls."""
-    with leftovers_forgiven():
-        yield
 
 
 @pytest.fixture

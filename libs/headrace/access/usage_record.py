@@ -17,6 +17,8 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     cached_tokens: int
     """Tokens of the prompt that were in the prefix cache."""
+    cached_tokens_from: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    """Those tokens by the place that had their KV: memory, disk, worker or store. Unset where there were none."""
     output_tokens: int
     outcome: str
     """finished, or the code of the error that ended the request."""

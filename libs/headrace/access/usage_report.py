@@ -1,9 +1,10 @@
 """Reports of usage: sums over the records of a folder, by key, model, tenant or day."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from headrace.access.usage_record import UsageRecord, from_line
 from headrace.errors import InvalidRequest
@@ -29,6 +30,8 @@ class UsageSum:
     """Requests that were answered whole."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cached_tokens_from: dict[str, int] = field(default_factory=dict)
+    """Cached tokens by the place that had their KV, in records that tell it."""
     output_tokens: int = 0
     cost: float = 0.0
     """Price of the time of accelerators; 0: not known."""
@@ -44,10 +47,12 @@ class UsageSum:
         self.finished += record.outcome == "finished"
         self.prompt_tokens += record.prompt_tokens
         self.cached_tokens += record.cached_tokens
+        for place, count in (record.cached_tokens_from or {}).items():
+            self.cached_tokens_from[place] = self.cached_tokens_from.get(place, 0) + count
         self.output_tokens += record.output_tokens
         self.cost += record.cost
 
-    def as_dict(self, group_name: str) -> dict[str, str | int | float]:
+    def as_dict(self, group_name: str) -> dict[str, Any]:
         """Returns the sums by name, the group under its own."""
         content = asdict(self)
         content["cost"] = round(self.cost, 9)

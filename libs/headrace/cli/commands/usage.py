@@ -56,9 +56,13 @@ def _print_csv(sums: list[UsageSum], by: str) -> None:
     writer = csv.DictWriter(sys.stdout, [by, *COLUMNS], lineterminator="\n")
     writer.writeheader()
     for one in sums:
-        # Prices are the only fractions. One that is not known is none of 0.
-        row = one.as_dict(by)
-        writer.writerow({name: value or "" if isinstance(value, float) else value for name, value in row.items()})
+        content = one.as_dict(by)
+        writer.writerow({name: _csv_cell(content[name]) for name in (by, *COLUMNS)})
+
+
+def _csv_cell(value: str | int | float) -> str | int | float:
+    """Returns a cell: nothing for a price that is not known. Prices are the only fractions."""
+    return value or "" if isinstance(value, float) else value
 
 
 def legend(by: str) -> str:

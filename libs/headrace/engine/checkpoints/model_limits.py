@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
-from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
+from headrace.engine.checkpoints.weights.weight_rounding import HEAD_BITS, WeightRounding
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.host_memory import available_bytes
@@ -49,6 +49,13 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
 def rounding_of(config: EngineConfig) -> WeightRounding:
     """Returns what the settings have plain weights rounded to in the kernels."""
     return WeightRounding(ROUNDED_BITS.get(config.precision), ROUNDED_STORAGE.get(config.precision))
+
+
+def choose_head_bits(config: EngineConfig, model: CheckpointFacts) -> int | None:
+    """Chooses the bits of a plain output head beside quantized weights. None: it stays as it is."""
+    scheme = model.quantization
+    is_coded = config.precision in ROUNDED_BITS or (scheme is not None and not scheme.is_float)
+    return HEAD_BITS if is_coded and not config.exact else None
 
 
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:

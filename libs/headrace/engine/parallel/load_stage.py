@@ -78,7 +78,15 @@ def _load(
         bits = ROUNDED_BITS.get(config.precision)
         files = open_weights(source, whole.quantization, bits, naming=ModuleNaming.of(whole))
         weights = WeightRecord(ShardedWeights(files, whole, place))
-        decoder = Decoder(part, weights, backend.operators, backend.dtype, device, part=_ends(whole, place))
+        decoder = Decoder(
+            part,
+            weights,
+            backend.operators,
+            backend.dtype,
+            device,
+            part=_ends(whole, place),
+            head_bits=backend.head_bits,
+        )
     await_loaded(store, place, is_connected)
     collective = Collective(place, device, store, choose_collective_backend(config, device.type))
     if place.tensor_count > 1:

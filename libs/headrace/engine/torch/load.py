@@ -39,7 +39,7 @@ def load_torch(
     with torch.inference_mode(), on_device(device):
         bits = ROUNDED_BITS.get(config.precision)
         weights = WeightRecord(open_weights(source, model.quantization, bits, naming=ModuleNaming.of(model)))
-        decoder = Decoder(model, weights, operators, dtype, device)
+        decoder = Decoder(model, weights, operators, dtype, device, head_bits=backend.head_bits)
         decoder.join(backend.join(decoder.layers))
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, backend, decoder, max_len, later)

@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import UNSET
 
@@ -43,6 +44,7 @@ class Account:
         self._prompt: Sequence[int] = ()
         self._accepted = time.monotonic()
         self._prompt_count = self._cached_count = self._output_count = 0
+        self._cached_places: dict[str, int] = {}
         self._cost = 0.0
         self._reservation: Reservation | None = None
         self._is_running = False
@@ -72,10 +74,11 @@ class Account:
         """Counts the price of an accelerator's time that went into the request."""
         self._cost += price
 
-    def finish(self, cached_count: int = 0) -> None:
+    def finish(self, cached_count: int = 0, cached_places: Mapping[str, int] = MappingProxyType({})) -> None:
         """Settles and records a request that is answered whole. To be called before the last bytes are sent, so that
-        what a client has got is in the ledger of usage."""
+        what a client has got is in the ledger of usage. `cached_places`: the cached tokens by the place of their KV."""
         self._cached_count = cached_count
+        self._cached_places = {place: count for place, count in cached_places.items() if count}
         self._end(FINISHED)
 
     def bill(self, error: BaseException | None) -> tuple[int, int]:
@@ -116,6 +119,7 @@ class Account:
             model=blank.model,
             prompt_tokens=self._prompt_count,
             cached_tokens=self._cached_count,
+            cached_tokens_from=self._cached_places or UNSET,
             output_tokens=self._output_count,
             outcome=outcome,
             seconds=round(time.monotonic() - self._accepted, 6),

@@ -35,7 +35,8 @@ async def accounted(
                 cached[piece.choice_index] = max(cached.get(piece.choice_index, 0), piece.cached_token_count)
             yield piece
             piece = await anext(pieces, None)
-    account.finish(sum(cached.values()))
+    cached_count = sum(cached.values())
+    account.finish(cached_count, job.envelope.record.cached_places(cached_count))
 
 
 async def _first(

@@ -136,10 +136,10 @@ class RequestRecord:
         else:
             self.stopwatch.lap(TOKENIZE if ADMISSION in done else ADMISSION if self.operation else PARSE)
 
-    def cached_places(self) -> dict[str, int]:
+    def cached_places(self, token_count: int | None = None) -> dict[str, int]:
         """Returns the cached tokens by the place that had them. A block that was fetched may be lost again before its
-        request begins."""
-        left = self.cached_token_count
+        request begins. `token_count`: the cached tokens to divide; None divides those of all choices."""
+        left = self.cached_token_count if token_count is None else token_count
         fetched = {}
         for place, count in (
             ("disk", self.disk_token_count),

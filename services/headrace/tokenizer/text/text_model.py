@@ -15,11 +15,11 @@ from headrace.folder_text.special_tokens import special_tokens
 from headrace.folder_text.template_sources import template_sources
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.prompts.pair_prompt import PairPrompt
-from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.template.chat_template import ChatTemplate
+from headrace.tokenizer.template.template_facts import TemplateFacts
 from headrace.tokenizer.text.known_patterns import has_known_patterns
 from headrace.tokenizer.text.longest_piece import longest_piece
 from headrace.tokenizer.text.pieces import Pieces, pieces_of
-from headrace.tokenizer.text.template_facts import TemplateFacts
 from headrace.tokenizer.text_source import TextSource
 
 MAX_CHARACTERS = 1000

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.tokenizer.template.template_facts import TemplateFacts
 from headrace.tokenizer.text.pieces import Pieces
-from headrace.tokenizer.text.template_facts import TemplateFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def test_plain_weights_give_what_torch_and_transformers_give(name: str, tmp_path
 @pytest.mark.parametrize("precision", ["int4", "int8"])
 def test_codes_multiplied_exactly_give_what_torch_gives(precision: Any, name: str, tmp_path: Path) -> None:
     make(tmp_path, name, intermediate_size=96, moe_intermediate_size=64)
-    settings = {"precision": precision}
-    engine, oracle = fused(tmp_path, exact=True, **settings), through_torch(tmp_path, **settings)
+    settings = {"precision": precision, "exact": True}
+    engine, oracle = fused(tmp_path, **settings), through_torch(tmp_path, **settings)
     found, expected = (prompt_logits(each, PROMPTS[1]) for each in (engine, oracle))
     assert float((found - expected).abs().max() / expected.abs().max()) <= 10 * ROUNDING
 

@@ -78,7 +78,7 @@ def test_plain_weights_have_the_bits_of_torchs_operations(folder: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["int4", "int8"])
 def test_rounded_weights_have_the_bits_of_torchs_operations_if_exact(folder: Path, precision: str) -> None:
-    expected = embed(load(folder, kernels="torch", precision=precision), *PROMPTS)
+    expected = embed(load(folder, kernels="torch", precision=precision, exact=True), *PROMPTS)
     assert embed(load(folder, precision=precision, **EXACT), *PROMPTS) == expected
     for vector, other in zip(embed(load(folder, precision=precision), *PROMPTS), expected, strict=True):
         assert vector != other
@@ -88,7 +88,7 @@ def test_rounded_weights_have_the_bits_of_torchs_operations_if_exact(folder: Pat
 @pytest.mark.parametrize("method", ["awq", "gptq", "int8", "compressed-tensors"])
 def test_quantized_checkpoints_have_the_bits_of_torchs_operations_if_exact(folder: Path, method: Method) -> None:
     quantize_projections(folder, method)
-    expected = embed(load(folder, kernels="torch"), *PROMPTS)
+    expected = embed(load(folder, kernels="torch", exact=True), *PROMPTS)
     assert embed(load(folder, **EXACT), *PROMPTS) == expected
     for vector, other in zip(embed(load(folder), *PROMPTS), expected, strict=True):
         assert np.dot(vector, other) > 0.98

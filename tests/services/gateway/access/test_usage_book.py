@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from headrace.access.usage_record import UsageRecord, from_line, to_line
 from headrace.access.usage_report import day_of, read_usage, summed
@@ -91,6 +92,7 @@ def test_sums_are_by_group() -> None:
         "finished": 1,
         "prompt_tokens": 6,
         "cached_tokens": 2,
+        "cached_tokens_from": {},
         "output_tokens": 4,
         "cost": 0.00002,
         "cost_per_million_tokens": 2.0,
@@ -98,6 +100,21 @@ def test_sums_are_by_group() -> None:
     assert [one.group for one in summed(records, "day")] == ["2001-09-09"]
     with pytest.raises(HeadraceError, match="key, model, tenant, day"):
         summed(records, "colour")
+
+
+@pytest.mark.anyio
+async def test_cached_tokens_are_summed_by_the_place_that_had_them(tmp_path: Path) -> None:
+    book = UsageBook(tmp_path, "gateway")
+    for places in ({"memory": 32, "disk": 0, "store": 16}, {"memory": 0, "store": 48}, {}):
+        account = Account(blank=record("a"), book=book)
+        with account.settled():
+            await account.reserve(100, 1)
+            account.finish(sum(places.values()), places)
+    book.close()
+    written = [one.cached_tokens_from for one in read_usage(tmp_path)]
+    assert written == [{"memory": 32, "store": 16}, {"store": 48}, UNSET]
+    (whole,) = summed(read_usage(tmp_path), "tenant")
+    assert (whole.cached_tokens, whole.cached_tokens_from) == (96, {"memory": 32, "store": 64})
 
 
 def test_a_record_of_before_prices_were_known_is_free() -> None:

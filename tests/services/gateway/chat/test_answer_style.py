@@ -53,10 +53,11 @@ ARGUMENTS = {
         "<arg_key>rain</arg_key>\n<arg_value>true</arg_value>\n</tool_call>"
     ),
     "gemma4": 'city:<|"|>Ulm<|"|>,days:2,rain:true}',
+    "lfm2": 'city="Ulm", days=2, rain=True)',
     "pythonic": 'city="Ulm", days=2, rain=True)',
 }
 """Arguments of the call of get_weather in the syntaxes that do not write them as JSON."""
-NO_ARGUMENTS = {"qwen-xml": "</function>", "glm": "</tool_call>", "gemma4": "}", "pythonic": ")"}
+NO_ARGUMENTS = {"qwen-xml": "</function>", "glm": "</tool_call>", "gemma4": "}", "lfm2": ")", "pythonic": ")"}
 ULM = {"city": "Ulm", "days": 2, "rain": True}
 CALLS = [("get_weather", ULM), ("now", {})]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import grpc
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
-from tests.grpc_leftovers import leftovers_forgiven
 
 from headrace.scheduler.picker.choosing.endpoint_picker import EndpointPicker
 from headrace.scheduler.picker.config import PickerSettings
@@ -175,10 +174,9 @@ async def served_gateway(**settings: Any) -> AsyncIterator[Gateway]:
     bind(server, gateway.servicer)
     await server.start()
     try:
-        with leftovers_forgiven():
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                gateway.stub = ExternalProcessorStub(channel)
-                yield gateway
-                await gateway.close()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            gateway.stub = ExternalProcessorStub(channel)
+            yield gateway
+            await gateway.close()
     finally:
         await server.stop(0)

@@ -13,7 +13,7 @@ from headrace.rpc.server import Server
 from headrace.service_clients.tokenizer import GrpcTokenizerClient
 from headrace.tokenizer import servicer as module
 from headrace.tokenizer.servicer import TokenizerServicer
-from headrace.tokenizer.text.template_facts import TemplateFacts
+from headrace.tokenizer.template.template_facts import TemplateFacts
 from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.translation import vocabulary_of
 from headrace.v1.tokenizer_pb2_grpc import add_TokenizerServiceServicer_to_server

@@ -3,6 +3,7 @@
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import choose_head_bits
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.torch.backends.attention_plan import plan_by_token, plan_on_kernels
@@ -21,10 +22,11 @@ def host_backend(
     thread_count: int | None = None,
 ) -> Backend:
     """Returns the backend of a CPU. `thread_count` is for the kernels. Unset: one thread per core."""
-    operators = choose_operators(thread_count)
+    operators = choose_operators(thread_count, exact=config.exact)
     if isinstance(operators, KernelOperators):
         context = operators.context
         attention = plan_layers(model, lambda part: plan_on_kernels(config, part, dtype, context))
-        return Backend(device, dtype, operators, attention, CpuSampler(operators.context), without_graphs)
+        sampler, head_bits = CpuSampler(operators.context), choose_head_bits(config, model)
+        return Backend(device, dtype, operators, attention, sampler, without_graphs, head_bits)
     attention = plan_layers(model, lambda part: plan_by_token(config, part, dtype, device))
     return Backend(device, dtype, operators, attention, TorchSampler(), without_graphs)

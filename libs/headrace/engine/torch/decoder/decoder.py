@@ -35,13 +35,14 @@ class Decoder:
         device: torch.device,
         *,
         part: DecoderPart = WHOLE,
+        head_bits: int | None = None,
     ) -> None:
-        """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. Raises
-        InvalidCheckpoint if `weights` do not fit."""
+        """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. `head_bits`:
+        rounds a plain head to so many bits. Raises InvalidCheckpoint if `weights` do not fit."""
         self._config = config
         self._operators = operators
         self._part = part
-        self._reader = DecoderReader(config, weights, operators, dtype, device)
+        self._reader = DecoderReader(config, weights, operators, dtype, device, head_bits)
         scores = config.has_head and part.ends
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)

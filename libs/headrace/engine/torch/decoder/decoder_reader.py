@@ -11,8 +11,10 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
+from headrace.engine.checkpoints.layout.model_shape import HEAD
 from headrace.engine.checkpoints.weight_source import WeightSource
-from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.checkpoints.weights.loaded_weight import place_rounded
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.decoder_layer import (
     DecoderLayer,
@@ -67,8 +69,11 @@ class DecoderReader:
         operators: Operators,
         dtype: torch.dtype,
         device: torch.device,
+        head_bits: int | None = None,
     ) -> None:
+        """`head_bits`: rounds a plain output head to so many bits; None keeps it as it is."""
         self._config = config
+        self._head_bits = head_bits
         self._operators = operators
         self._device = device
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
@@ -86,8 +91,9 @@ class DecoderReader:
     def head(self, embedding: Tensor, rows: slice = slice(None)) -> Linear:
         """Builds the output head. Tied models reuse `rows` of their embedding."""
         if self._config.tied_embeddings:
-            return self._operators.linear(embedding[rows])
-        return self._linear(self._weights.head())
+            return self._operators.linear(self._rounded(embedding[rows]))
+        head = self._weights.head()
+        return self._operators.linear(self._rounded(head.weight), head.bias)
 
     def norm(self, name: str) -> RowNorm:
         config, size = self._config, self._config.hidden_size
@@ -262,6 +268,11 @@ class DecoderReader:
 
     def _scaled(self, linear: Linear, factor: float) -> Linear:
         return scaled(linear, torch.tensor(factor, device=self._device))
+
+    def _rounded(self, head: Weight) -> Weight:
+        if isinstance(head, QuantizedMatrix):
+            return head
+        return place_rounded(HEAD, head, self._head_bits, head.dtype, self._device)
 
     def _linear(self, projection: TorchProjection) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)

@@ -16,8 +16,9 @@ def choose_encoder_operators(thread_count: int | None = None) -> Operators:
     return TorchOperators() if isinstance(chosen, SingleRowOperators) else chosen
 
 
-def choose_operators(thread_count: int | None = None) -> KernelOperators | SingleRowOperators:
-    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: one thread per core."""
+def choose_operators(thread_count: int | None = None, *, exact: bool = True) -> KernelOperators | SingleRowOperators:
+    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: one thread per core. `exact` has
+    them multiply quantized weights by inputs as they are, and not by inputs in 8 bits."""
     if choose_instructions() is None:
         return SingleRowOperators()
-    return KernelOperators(shared_context(thread_count or usable_core_count()))
+    return KernelOperators(shared_context(thread_count or usable_core_count()), exact=exact)

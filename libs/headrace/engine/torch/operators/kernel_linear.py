@@ -12,10 +12,12 @@ from headrace.engine.torch.operators.floats import floats
 class KernelLinear:
     """A product with a packed weight: 4 bits take an eighth of the memory of fp32."""
 
-    def __init__(self, context: KernelContext, weight: Weight, bias: Tensor | None) -> None:
+    def __init__(self, context: KernelContext, weight: Weight, bias: Tensor | None, *, exact: bool) -> None:
+        """Packs a weight [out, in]. `exact` multiplies codes by the inputs unchanged; otherwise those are rounded to 8
+        bits for it."""
         self._context = context
         self._weight = pack(weight, bias)
-        self._matrix = self._weight.matrix(exact=True)
+        self._matrix = self._weight.matrix(exact=exact)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._product(inputs, None)

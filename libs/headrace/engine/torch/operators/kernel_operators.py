@@ -31,13 +31,15 @@ class KernelOperators:
 
     is_batch_invariant = True
 
-    def __init__(self, context: KernelContext) -> None:
+    def __init__(self, context: KernelContext, *, exact: bool = True) -> None:
+        """`exact`: whether quantized weights are multiplied by inputs as they are, and not by inputs in 8 bits."""
         self.context = context
+        self._exact = exact
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> KernelLinear:
         """Packs `weight` for products: quantized weights stay packed, and plain ones take 16 bits if that loses
         nothing."""
-        return KernelLinear(self.context, weight, bias)
+        return KernelLinear(self.context, weight, bias, exact=self._exact)
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> KernelNorm:
         return KernelNorm(self.context, weight, None, epsilon)

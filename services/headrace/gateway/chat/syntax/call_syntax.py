@@ -112,6 +112,16 @@ SYNTAXES: dict[str, CallSyntax] = {
         closing="<tool_call|>",
         arguments=QuotedArguments('<|"|>'),
     ),
+    "lfm2": CallSyntax(
+        marker="<|tool_call_start|>",
+        opening="<|tool_call_start|>[",
+        before_name="",
+        before_arguments="(",
+        after_arguments="",
+        separator=", ",
+        closing="]<|tool_call_end|>",
+        arguments=PythonArguments(),
+    ),
     "pythonic": CallSyntax(
         opening="[",
         before_name="",

@@ -1,4 +1,4 @@
-"""Arguments as keyword arguments of a Python call, as Llama 4 writes them."""
+"""Arguments as keyword arguments of a Python call, as Llama 4 and LFM2 write them."""
 
 import ast
 import json

@@ -147,7 +147,8 @@ def test_matrices_in_parts_are_updated_part_by_part(tmp_path: Path, mix: str) ->
 
 def check_against_torch(base: Path, adapter: Path) -> list[str]:
     """Compares log-probabilities. Returns the names of the packed matrices."""
-    oracle = load_text_engine(base, engine_config(adapters={"tuned": adapter}, kernels="torch", block_count=64))
+    settings = {"adapters": {"tuned": adapter}, "kernels": "torch", "exact": True, "block_count": 64}
+    oracle = load_text_engine(base, engine_config(**settings))
     engine: Any = fused(base, {"tuned": adapter}, exact=True)
     prompt = PROMPTS[2][:60]
     expected, found = prompt_logprobs(oracle, prompt, "tuned"), prompt_logprobs(engine, prompt, "tuned")

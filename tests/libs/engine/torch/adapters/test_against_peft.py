@@ -49,6 +49,7 @@ def load(folder: Path, adapter: Path, thread_count: int = 1) -> TextEngine:
         engine_config(
             adapters={"tuned": adapter},
             kernels="torch",
+            exact=True,
             thread_count=thread_count,
             block_count=64,
             max_step_token_count=32,

@@ -7,8 +7,9 @@ from typing import Any
 
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
-from headrace.tokenizer.text.template_facts import HARMONY, TemplateFacts
-from headrace.tokenizer.text.tool_instructions import answer_with_calls, instructions, parsed, result_of_call
+from headrace.tokenizer.template.template_facts import HARMONY, TemplateFacts
+from headrace.tokenizer.template.tool_instructions import instructions, result_of_call
+from headrace.tokenizer.template.written_calls import answer_with_calls, parsed
 
 _SHORT_ID = re.compile("[A-Za-z0-9]{9}")
 
@@ -40,8 +41,8 @@ def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
             converted["content"] = None
         return converted | _calls(message, facts)
     if message.tool_calls:
-        converted["content"] = answer_with_calls(message)
-    if message.role == "tool":
+        converted["content"] = answer_with_calls(message, facts.tool_call_syntax)
+    if message.role == "tool" and not facts.has_tool_role:
         converted |= {"role": "user", "content": result_of_call(message)}
     return converted
 

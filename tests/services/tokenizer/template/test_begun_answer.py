@@ -6,7 +6,7 @@ from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
-from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.template.chat_template import ChatTemplate
 
 TURNS = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"

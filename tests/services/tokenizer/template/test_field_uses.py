@@ -3,7 +3,7 @@
 import jinja2
 import pytest
 
-from headrace.tokenizer.text.field_uses import Use, field_uses
+from headrace.tokenizer.template.field_uses import Use, field_uses
 
 
 def uses(source: str, field: str = "content") -> frozenset[Use]:

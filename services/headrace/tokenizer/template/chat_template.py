@@ -14,10 +14,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from headrace.domain.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
-from headrace.tokenizer.text.begun_answer import begun_answer
-from headrace.tokenizer.text.generation_tag import GenerationTag
-from headrace.tokenizer.text.template_facts import template_facts
-from headrace.tokenizer.text.template_messages import in_parts, template_messages
+from headrace.tokenizer.template.begun_answer import begun_answer
+from headrace.tokenizer.template.generation_tag import GenerationTag
+from headrace.tokenizer.template.template_facts import template_facts
+from headrace.tokenizer.template.template_messages import in_parts, template_messages
 
 MAX_POWER_BITS = 4096
 _MARK = "\u2063"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.domain.message import Message
+from headrace.tokenizer.template.written_calls import CALL_END, CALL_START
 
-CALL_START, CALL_END = "<tool_call>\n", "\n</tool_call>"
 _RESULT_START, _RESULT_END = "<tool_response>\n", "\n</tool_response>"
 
 
@@ -22,23 +22,6 @@ def instructions(tools: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def answer_with_calls(message: Message) -> str:
-    """Writes an answer and the calls in it in the syntax that the model was instructed to use."""
-    calls = [
-        CALL_START + json.dumps({"name": call.name, "arguments": parsed(call.arguments)}, ensure_ascii=False) + CALL_END
-        for call in message.tool_calls
-    ]
-    return "\n".join([message.content, *calls] if message.content else calls)
-
-
 def result_of_call(message: Message) -> str:
     """Writes what a tool returned."""
     return f"{_RESULT_START}{message.content}{_RESULT_END}"
-
-
-def parsed(arguments: str) -> Any:
-    """Returns the arguments of a call as templates expect them: as an object, or as text where they are none."""
-    try:
-        return json.loads(arguments) if arguments else {}
-    except (ValueError, RecursionError):
-        return arguments

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from headrace.tokenizer.text.field_uses import Use, field_uses
+from headrace.tokenizer.template.field_uses import Use, field_uses
 
 _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deepseek-v3", ("<｜tool▁calls▁begin｜>", "```json")),
@@ -17,6 +17,8 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("glm", ("<tool_call>", "<arg_key>", "<arg_value>")),
     ("gemma4", ("<|tool_call>call:",)),
     ("hermes", ("<tool_call>",)),
+    ("lfm2", ("<|tool_list_start|>",)),
+    ("lfm2", ("List of tools: [",)),
     ("pythonic", ("[func_name1(",)),
     ("pythonic", ("[func_name(",)),
     ("pythonic", ("[function_name(",)),
@@ -46,6 +48,8 @@ class TemplateFacts:
     """Whether it tells the model about tools."""
     shows_calls: bool = False
     """Whether it renders calls of tools and their results."""
+    has_tool_role: bool = False
+    """Whether it knows the role `tool`, beside tools."""
     refuses_system: bool = False
     """Whether a message of the role `system` is an error."""
     has_developer: bool = False
@@ -77,6 +81,7 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
     return TemplateFacts(
         shows_tools=shows_tools,
         shows_calls="tool_calls" in words,
+        has_tool_role=shows_tools and "tool" in words,
         refuses_system=bool(_REFUSES_SYSTEM.search(source)),
         has_developer="developer" in words,
         reads_parts=Use.PARTS in content and not content & {Use.STRING_TEST, Use.TEXT},

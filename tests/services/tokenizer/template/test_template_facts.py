@@ -9,7 +9,8 @@ from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.domain.tool_call import ToolCall
 from headrace.gateway.chat.syntax.call_syntax import SYNTAXES
-from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.template.chat_template import ChatTemplate
+from headrace.tokenizer.template.written_calls import answer_with_calls
 
 TOOL = {"type": "function", "function": {"name": "now", "description": "Tells the time", "parameters": {}}}
 PLAIN = (
@@ -42,6 +43,8 @@ CONVERSATION = Conversation(
         ("<tool_call>\\n<function=f>\\n<parameter=p>", "qwen-xml"),
         ("<tool_call>f\\n<arg_key>a</arg_key>\\n<arg_value>b</arg_value>", "glm"),
         ("<|tool_call>call:f{a:1}<tool_call|>", "gemma4"),
+        ("List of tools: <|tool_list_start|>[", "lfm2"),
+        ("List of tools: [", "lfm2"),
         ("[func_name1(params_name1=params_value1)]", "pythonic"),
         ("<｜tool▁calls▁begin｜>function<｜tool▁sep｜>f\\n```json", "deepseek-v3"),
         ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{", "deepseek-v3.1"),
@@ -88,6 +91,31 @@ def test_a_template_without_tools_gets_them_as_text() -> None:
     assert '<tool_call>\n{"name": "now", "arguments": {"city": "Ulm"}}\n</tool_call>' in text
     assert "[user]<tool_response>\nnoon\n</tool_response>" in text
     assert text.endswith("[answer]")
+
+
+LFM2 = (
+    "{{ 'List of tools: <|tool_list_start|>' + tools | tojson }}{% if messages[0].role == 'tool' %}{% endif %}" + PLAIN
+)
+
+
+def test_a_template_that_knows_results_and_no_calls_gets_those_in_the_syntax_of_its_model() -> None:
+    text = ChatTemplate(LFM2, {}).render(CONVERSATION)
+    assert '[assistant]<|tool_call_start|>[now(city="Ulm")]<|tool_call_end|>[tool]noon[answer]' in text
+    assert "You can call these functions" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        ('{"a": "x\\"ü", "b": [1, -2.5, null], "c": {"d": true}}', 'f(a="x\\"ü", b=[1, -2.5, None], c={"d": True})'),
+        ("", "f()"),
+        ("{broken", "f({broken)"),
+    ],
+)
+def test_calls_are_written_as_calls_of_python(arguments: str, written: str) -> None:
+    calls = (ToolCall("1", "f", arguments), ToolCall("2", "now", "{}"))
+    said = answer_with_calls(Message("assistant", "Wait.", tool_calls=calls), "lfm2")
+    assert said == f"<|tool_call_start|>[{written}, now()]<|tool_call_end|>Wait."
 
 
 def test_a_template_with_tools_gets_all_as_transformers_gives_it() -> None:

@@ -8,7 +8,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.domain.tool_call import ToolCall
-from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.template.chat_template import ChatTemplate
 
 ARGUMENTS = '{"cmd": "ls"}'
 CALL = Message("assistant", tool_calls=(ToolCall("c", "run", ARGUMENTS),))
