@@ -7,11 +7,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 
 INPUTS = [[101, *((1000 + 37 * index + step) % 30000 for step in range(120)), 102] for index in range(64)]
 SHARES = 4
 """Requests that the burst is made of."""
+STEP_SECONDS = 0.1
+"""Pace of the workers at which a burst lasts until it is seen."""
 
 
 def embed(platform: RunningPlatform, inputs: list[list[int]]) -> list[list[float]]:
@@ -37,7 +40,10 @@ def wait_until_busy(platform: RunningPlatform, worker: str) -> None:
 @pytest.mark.slow
 def test_a_burst_survives_the_death_of_a_worker(tmp_path: Path, minilm: Path) -> None:
     found: dict[int, list[list[float]]] = {}
-    with running_platform(tmp_path, [f"minilm={minilm}", "--replicas", "2"]) as platform:
+    settings = tmp_path / "slow.toml"
+    settings.write_text(hold_back(tmp_path / "failpoints", ("worker-0", "worker-1"), STEP_SECONDS))
+    flags = [f"minilm={minilm}", "--replicas", "2", "--config", str(settings)]
+    with running_platform(tmp_path, flags) as platform:
 
         def ask(share: int) -> None:
             found[share] = embed(platform, INPUTS[share::SHARES])

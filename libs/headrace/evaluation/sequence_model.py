@@ -38,6 +38,7 @@ class SequenceModel:
         settings = EngineConfig.of(
             device=device,
             precision=precision,
+            exact=True,
             block_size=BLOCK_SIZE,
             block_count=-(-sequence_length // BLOCK_SIZE),
             max_model_length=sequence_length,

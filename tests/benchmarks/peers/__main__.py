@@ -4,11 +4,11 @@
                                      [--page docs/results/2026-12-01-peers.md]
 
 A shape is a name, or the path of a config.json. With ".q4_k_m" after a name, with experts (gpt-oss-20b.4-layers,
-qwen3-30b-a3b.6-layers), or with the path of a GGUF file, llama.cpp and Headrace run the same file instead. Peers are
-set up in `--folder` when they are first wanted; one that cannot be set up is left out and named. Prints medians and
-ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON line for each shape. `--page`
-also writes a page, anew after each shape. vLLM has int4 kernels for AVX-512 only: elsewhere it runs in bf16 and in
-fp32, under names that say so, and takes minutes to start.
+qwen3-30b-a3b.6-layers), with states (lfm2-350m, lfm2-1.2b), or with the path of a GGUF file, llama.cpp and Headrace run
+the same file instead. Peers are set up in `--folder` when they are first wanted; one that cannot be set up is left out
+and named. Prints medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON
+line for each shape. `--page` also writes a page, anew after each shape. vLLM has int4 kernels for AVX-512 only:
+elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from tests.benchmarks.peers.machine import this_machine
 from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.report import US, Comparison, Report
 from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, write_checkpoint
+from tests.benchmarks.peers.state_gguf import STATE_SHAPES, write_states
 
 from headrace.cli.output import console, print_json
 
@@ -64,7 +65,7 @@ def make_engines(shape: str, programs: Mapping[str, Path], arguments: argparse.N
     """Returns the function that measures each engine. Writes the checkpoints first."""
     threads, tokens = str(arguments.threads), arguments.prompt_tokens
     name = shape.replace("/", "_")
-    is_gguf = shape.endswith((".gguf", BLOCKS)) or shape in EXPERT_SHAPES
+    is_gguf = shape.endswith((".gguf", BLOCKS)) or shape in {**EXPERT_SHAPES, **STATE_SHAPES}
     gguf_file = Path(shape) if shape.endswith(".gguf") else arguments.folder / f"{name}.gguf"
     checkpoint = gguf_file if is_gguf else arguments.folder / name
     write_missing(shape, checkpoint, gguf_file)
@@ -89,6 +90,8 @@ def write_missing(shape: str, checkpoint: Path, gguf_file: Path) -> None:
         write_q4_k_m(gguf_file, read_shape(shape.removesuffix(BLOCKS)))
     if shape in EXPERT_SHAPES and not gguf_file.exists():
         write_experts(gguf_file, EXPERT_SHAPES[shape])
+    if shape in STATE_SHAPES and not gguf_file.exists():
+        write_states(gguf_file, STATE_SHAPES[shape])
     if checkpoint == gguf_file:
         return
     if not (checkpoint / "config.json").exists():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.checkpoints.weights import packable
+from headrace.engine.checkpoints.packing import packable
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams

@@ -14,7 +14,7 @@ from headrace.engine.checkpoints.files.safetensors_files import check_index, lis
 from headrace.engine.checkpoints.formats.cut_tensors import Runs
 from headrace.engine.checkpoints.formats.formats import read_input_order, read_part, read_quantized, scheme_of
 from headrace.engine.checkpoints.formats.weight_cut import WeightCut
-from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
+from headrace.engine.checkpoints.packing.loaded_weight import place, place_rounded
 from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES

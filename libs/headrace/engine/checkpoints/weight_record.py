@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.weight_source import WeightSource
+from headrace.engine.checkpoints.weights.block_matrix import BlockMatrix
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.kernels.packed_weight import GRID_BYTES
 
@@ -35,6 +36,8 @@ class WeightRecord:
 
 
 def _byte_count(weight: Weight) -> int:
+    if isinstance(weight, BlockMatrix):
+        return weight.byte_count
     if isinstance(weight, QuantizedMatrix):
         return weight.codes.numel() * weight.bits // 8 + weight.scales.numel() * GRID_BYTES
     return weight.numel() * weight.element_size()

@@ -29,12 +29,17 @@ class WeightSource(Protocol):
 
 
 def open_weights(
-    source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None, *, naming: ModuleNaming = USUAL_NAMING
+    source: Path,
+    scheme: QuantizationScheme | None,
+    round_to_bits: int | None,
+    *,
+    naming: ModuleNaming = USUAL_NAMING,
+    keeps_blocks: bool = False,
 ) -> WeightSource:
     """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load. A folder may have
-    other names for tensors, see `naming`."""
+    other names for tensors, see `naming`. `keeps_blocks` leaves a file's blocks as they are, for the CPU kernels."""
     if is_gguf(source):
-        return GgufFile(source, round_to_bits)
+        return GgufFile(source, round_to_bits, keeps_blocks=keeps_blocks)
     weights = Weights(source, scheme, round_to_bits)
     names = StoredNames.of(naming, weights)
     stacked = names.stacked(naming, weights)

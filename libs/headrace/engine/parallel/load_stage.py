@@ -11,6 +11,7 @@ from headrace.engine.checkpoints.layout.model_shape import model_shape
 from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_block_count, choose_max_len
+from headrace.engine.checkpoints.packing.weight_forms import WeightForms
 from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
@@ -85,7 +86,7 @@ def _load(
             backend.dtype,
             device,
             part=_ends(whole, place),
-            head_bits=backend.head_bits,
+            forms=WeightForms(backend.forms.head_bits),
         )
     await_loaded(store, place, is_connected)
     collective = Collective(place, device, store, choose_collective_backend(config, device.type))

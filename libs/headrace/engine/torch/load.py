@@ -1,10 +1,12 @@
 """Loads a decoder that runs on torch, on any device."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, describe_precision
 from headrace.engine.checkpoints.weight_record import WeightRecord
@@ -38,8 +40,11 @@ def load_torch(
     settle_threads(config, operators)
     with torch.inference_mode(), on_device(device):
         bits = ROUNDED_BITS.get(config.precision)
-        weights = WeightRecord(open_weights(source, model.quantization, bits, naming=ModuleNaming.of(model)))
-        decoder = Decoder(model, weights, operators, dtype, device, head_bits=backend.head_bits)
+        forms = replace(backend.forms, keeps_blocks=backend.forms.keeps_blocks and is_gguf(source))
+        naming = ModuleNaming.of(model)
+        files = open_weights(source, model.quantization, bits, naming=naming, keeps_blocks=forms.keeps_blocks)
+        weights = WeightRecord(files)
+        decoder = Decoder(model, weights, operators, dtype, device, forms=forms)
         decoder.join(backend.join(decoder.layers))
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, backend, decoder, max_len, later)

@@ -8,8 +8,8 @@ import torch
 from tests.libs.engine.needed_kernels import needs_kernels
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.packable import can_pack
 from headrace.engine.checkpoints.packing.tensor_packing import pack, stored
-from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.checkpoints.weights.tensor_source import Array, take_scales
 from headrace.engine.kernels.context import KernelContext

@@ -7,8 +7,8 @@ import torch
 from tests.libs.engine.engine_running import engine_config
 
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.checkpoints.packing.loaded_weight import place
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.loaded_weight import place
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.gpu.operators.gpu_operators import choose_gpu_operators
 from headrace.engine.loading.load_text_engine import load_text_engine

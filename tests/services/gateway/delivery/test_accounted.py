@@ -18,6 +18,7 @@ from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.resumption.charge import Charge
+from headrace.gateway.timing.request_record import RequestRecord
 
 pytestmark = pytest.mark.anyio
 KEY = KeyRecord.model_validate(
@@ -65,7 +66,7 @@ class Placed:
 
 def answer(placed: Placed, limiter: Limiter, max_tokens: int) -> AsyncGenerator[Piece, None]:
     job = SimpleNamespace(
-        envelope=SimpleNamespace(account=Account(KEY, None, limiter)),
+        envelope=SimpleNamespace(account=Account(KEY, None, limiter), record=RequestRecord()),
         options=SimpleNamespace(choice_count=1),
         prompts=[[1, 2, 3]],
     )
@@ -117,9 +118,8 @@ async def test_what_an_earlier_request_has_paid_is_not_paid_again(
     paid: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     account = Account()
-    job = SimpleNamespace(
-        envelope=SimpleNamespace(account=account), prompts=[[1, 2, 3]], options=SimpleNamespace(choice_count=1)
-    )
+    envelope = SimpleNamespace(account=account, record=RequestRecord())
+    job = SimpleNamespace(envelope=envelope, prompts=[[1, 2, 3]], options=SimpleNamespace(choice_count=1))
     pieces = accounted(cast("Any", job), [], Placed().pieces(), Charge(*paid))
     assert "".join([piece.text async for piece in pieces]) == "ab"
     assert account.bill(None) == expected

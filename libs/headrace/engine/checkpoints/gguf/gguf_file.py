@@ -8,7 +8,8 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.gguf.gguf_blocks import block_codes
-from headrace.engine.checkpoints.weights.loaded_weight import place_for_gpu, place_rounded
+from headrace.engine.checkpoints.packing.loaded_weight import place_for_gpu, place_rounded
+from headrace.engine.checkpoints.weights.block_matrix import BlockMatrix
 from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, stack
 from headrace.engine.triton.kernel_registry import can_launch
@@ -19,10 +20,12 @@ CPU = torch.device("cpu")
 class GgufFile:
     """A WeightSource that reads from one GGUF file, memory mapped."""
 
-    def __init__(self, path: Path, round_to_bits: int | None = None) -> None:
-        """Raises InvalidCheckpoint or Unsupported."""
+    def __init__(self, path: Path, round_to_bits: int | None = None, *, keeps_blocks: bool = False) -> None:
+        """`keeps_blocks` has `matrix` return blocks where the file has them. Raises InvalidCheckpoint or
+        Unsupported."""
         self._arrays = GgufArrays(path, keeps_blocks=round_to_bits is None)
         self._round_to_bits = round_to_bits
+        self._keeps_blocks = keeps_blocks
 
     def config(self) -> dict[str, Any]:
         """Converts the metadata to a config.json, see GgufArrays."""
@@ -38,7 +41,9 @@ class GgufFile:
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
         """Reads the weight [out, in] of module `name`: see WeightSource. GPUs multiply most kinds of blocks by their
         codes."""
-        blocks = self._arrays.quantized(name, shape) if can_launch(device)[0] else None
+        blocks = self._arrays.quantized(name, shape) if self._keeps_blocks or can_launch(device)[0] else None
+        if blocks is not None and self._keeps_blocks:
+            return BlockMatrix(blocks)
         codes = None if blocks is None else _codes(blocks)
         if isinstance(codes, QuantizedMatrix) and (packed := place_for_gpu(codes, dtype, device)) is not None:
             return packed

@@ -155,6 +155,11 @@ def reordered_arrays(weight: ArrayWeight, rows: NDArray[np.int64]) -> ArrayWeigh
         return replace(weight, parts=(weight.whole()[rows],))
     if isinstance(weight, QuantizedArrays):
         return replace(weight, codes=weight.codes[rows], scales=weight.scales[rows], zeros=weight.zeros[rows])
+    return reordered_blocks(weight, rows)
+
+
+def reordered_blocks(weight: BlockArrays, rows: NDArray[np.int64]) -> BlockArrays:
+    """Takes the rows of a weight in blocks, as `reordered_arrays` does."""
     runs, first = [], 0
     for run in weight.runs:
         last = first + run.row_count

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.weights.block_matrix import BlockMatrix
 from headrace.engine.checkpoints.weights.code_numbers import code_numbers
 from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 
@@ -75,7 +76,7 @@ class QuantizedMatrix:
         return restored
 
 
-Weight = Tensor | QuantizedMatrix
+Weight = Tensor | QuantizedMatrix | BlockMatrix
 """The weight [out, in] of a product, plain or quantized."""
 
 
@@ -85,6 +86,9 @@ def stack(weights: Sequence[Weight]) -> Weight:
     first, *others = weights
     if not others:
         return first
+    blocks = [weight for weight in weights if isinstance(weight, BlockMatrix)]
+    if len(blocks) == len(weights):
+        return BlockMatrix.stack(blocks)
     if all(isinstance(weight, QuantizedMatrix) for weight in weights):
         matrices = _alike([weight for weight in weights if isinstance(weight, QuantizedMatrix)])
         if all(_is_like(matrices[0], matrix) for matrix in matrices):
@@ -102,15 +106,17 @@ def stack(weights: Sequence[Weight]) -> Weight:
 
 def reordered(weight: Weight, rows: Tensor) -> Weight:
     """Takes the rows of a weight at `rows`, int64 [rows], in this order."""
-    if not isinstance(weight, QuantizedMatrix):
+    if isinstance(weight, Tensor):
         return weight[rows.to(weight.device)]
+    if isinstance(weight, BlockMatrix):
+        return weight.reordered(rows.numpy())
     places = rows.to(weight.codes.device)
     return replace(weight, codes=weight.codes[places], scales=weight.scales[places], zeros=weight.zeros[places])
 
 
 def plain(weight: Weight) -> Tensor:
     """Returns the weight as floating-point numbers."""
-    return weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+    return weight if isinstance(weight, Tensor) else weight.dequantize()
 
 
 def _alike(matrices: list[QuantizedMatrix]) -> list[QuantizedMatrix]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.weights.loaded_weight import problem_of
+from headrace.engine.checkpoints.packing.loaded_weight import problem_of
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.torch_linear import TorchLinear

@@ -103,8 +103,9 @@ class ShardedWeights:
 
     def _take_inputs(self, module: str, whole: Weight, dtype: torch.dtype) -> Weight:
         if not isinstance(whole, QuantizedMatrix):
-            part = self._place.part_of(whole.shape[1])
-            return whole[:, part.start : part.stop].contiguous()
+            numbers = plain(whole)
+            part = self._place.part_of(numbers.shape[1])
+            return numbers[:, part.start : part.stop].contiguous()
         part = self._place.part_of(whole.codes.shape[1])
         deals_units = whole.input_order is None or not module.endswith("o_proj")
         if part.start % whole.group_size or part.stop % whole.group_size or not deals_units:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from headrace.engine.checkpoints.packing.weight_forms import AS_READ, WeightForms
 from headrace.engine.step.sampler import Sampler
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.backends.attention_plan import AttentionPlan
@@ -35,8 +36,7 @@ class Backend:
     """Builds what replays steps of a decoder, for contexts of up to so many tokens, where the settings allow it and the
     model can be replayed. Steps that are launched read the tokens of the step before. Raises ConfigError if the
     settings ask for it and it cannot."""
-    head_bits: int | None = None
-    """Bits to which a plain output head is rounded. None: it stays as it is."""
+    forms: WeightForms = AS_READ
     join: Callable[[Sequence[DecoderLayer]], JoinedLayers | None] = one_by_one
     """Joins the layers of a decoder, where the device computes them faster together."""
 

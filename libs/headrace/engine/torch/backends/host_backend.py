@@ -4,6 +4,7 @@ import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_limits import choose_head_bits
+from headrace.engine.checkpoints.packing.weight_forms import WeightForms
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.torch.backends.attention_plan import plan_by_token, plan_on_kernels
@@ -26,7 +27,7 @@ def host_backend(
     if isinstance(operators, KernelOperators):
         context = operators.context
         attention = plan_layers(model, lambda part: plan_on_kernels(config, part, dtype, context))
-        sampler, head_bits = CpuSampler(operators.context), choose_head_bits(config, model)
-        return Backend(device, dtype, operators, attention, sampler, without_graphs, head_bits)
+        forms = WeightForms(choose_head_bits(config, model), keeps_blocks=config.precision == "auto")
+        return Backend(device, dtype, operators, attention, CpuSampler(context), without_graphs, forms)
     attention = plan_layers(model, lambda part: plan_by_token(config, part, dtype, device))
     return Backend(device, dtype, operators, attention, TorchSampler(), without_graphs)

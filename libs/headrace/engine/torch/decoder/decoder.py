@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.checkpoints.facts.rotary.rope_scaling import Floats
 from headrace.engine.checkpoints.facts.states.state_config import StateConfig
+from headrace.engine.checkpoints.packing.weight_forms import AS_READ, WeightForms
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.torch.decoder.adapted_layer import adapted
@@ -19,6 +19,7 @@ from headrace.engine.torch.decoder.decoder_reader import DecoderReader
 from headrace.engine.torch.decoder.input_layer import fed
 from headrace.engine.torch.decoder.joined_layers import JoinedLayers
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.decoder.token_embedding import PlainEmbedding
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators
 
@@ -35,17 +36,17 @@ class Decoder:
         device: torch.device,
         *,
         part: DecoderPart = WHOLE,
-        head_bits: int | None = None,
+        forms: WeightForms = AS_READ,
     ) -> None:
-        """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. `head_bits`:
-        rounds a plain head to so many bits. Raises InvalidCheckpoint if `weights` do not fit."""
+        """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. `forms`:
+        other forms than plain numbers that products take. Raises InvalidCheckpoint if `weights` do not fit."""
         self._config = config
         self._operators = operators
         self._part = part
-        self._reader = DecoderReader(config, weights, operators, dtype, device, head_bits)
+        self._reader = DecoderReader(config, weights, operators, dtype, device, forms)
         scores = config.has_head and part.ends
         reads_embedding = part.begins or (scores and config.tied_embeddings)
-        self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
+        self._embedding = self._reader.embedding() if reads_embedding else PlainEmbedding(torch.empty(0))
         self._inputs = self._reader.token_inputs() if part.begins else None
         self._streams = self._reader.streams()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
@@ -125,7 +126,7 @@ class Decoder:
         return hidden if self._streams is None else self._streams.merge(hidden)
 
     def _embed(self, step: StepTensors) -> Tensor:
-        hidden = functional.embedding(_token_ids(step), self._embedding)
+        hidden = self._embedding(_token_ids(step))
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:

@@ -12,9 +12,11 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
 from headrace.engine.checkpoints.layout.model_shape import HEAD
+from headrace.engine.checkpoints.packing.loaded_weight import place_rounded
+from headrace.engine.checkpoints.packing.weight_forms import AS_READ, WeightForms
 from headrace.engine.checkpoints.weight_source import WeightSource
-from headrace.engine.checkpoints.weights.loaded_weight import place_rounded
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.block_matrix import BlockMatrix
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight, plain
 from headrace.engine.torch.attention.token_mixer import TokenMixer
 from headrace.engine.torch.decoder.decoder_layer import (
     DecoderLayer,
@@ -32,6 +34,7 @@ from headrace.engine.torch.decoder.mixers.scaled_linear import scaled
 from headrace.engine.torch.decoder.mixers.state_reader import StateReader
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.stream_layer import StreamLayer
+from headrace.engine.torch.decoder.token_embedding import BlockEmbedding, PlainEmbedding, TokenEmbedding
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import SparseMixer
@@ -69,11 +72,10 @@ class DecoderReader:
         operators: Operators,
         dtype: torch.dtype,
         device: torch.device,
-        head_bits: int | None = None,
+        forms: WeightForms = AS_READ,
     ) -> None:
-        """`head_bits`: rounds a plain output head to so many bits; None keeps it as it is."""
         self._config = config
-        self._head_bits = head_bits
+        self._forms = forms
         self._operators = operators
         self._device = device
         self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
@@ -85,13 +87,15 @@ class DecoderReader:
     def parameter_count(self) -> int:
         return self._weights.parameter_count
 
-    def embedding(self) -> Tensor:
-        return self._weights.embedding()
+    def embedding(self) -> TokenEmbedding:
+        """Reads the table of the tokens' inputs, in blocks where the file has it so and products take them."""
+        weight = self._weights.embedding_matrix() if self._forms.keeps_blocks else self._weights.embedding()
+        return BlockEmbedding(weight) if isinstance(weight, BlockMatrix) else PlainEmbedding(plain(weight))
 
-    def head(self, embedding: Tensor, rows: slice = slice(None)) -> Linear:
+    def head(self, embedding: TokenEmbedding, rows: slice = slice(None)) -> Linear:
         """Builds the output head. Tied models reuse `rows` of their embedding."""
         if self._config.tied_embeddings:
-            return self._operators.linear(self._rounded(embedding[rows]))
+            return self._operators.linear(self._rounded(embedding.head(rows)))
         head = self._weights.head()
         return self._operators.linear(self._rounded(head.weight), head.bias)
 
@@ -270,9 +274,9 @@ class DecoderReader:
         return scaled(linear, torch.tensor(factor, device=self._device))
 
     def _rounded(self, head: Weight) -> Weight:
-        if isinstance(head, QuantizedMatrix):
+        if not isinstance(head, Tensor):
             return head
-        return place_rounded(HEAD, head, self._head_bits, head.dtype, self._device)
+        return place_rounded(HEAD, head, self._forms.head_bits, head.dtype, self._device)
 
     def _linear(self, projection: TorchProjection) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)

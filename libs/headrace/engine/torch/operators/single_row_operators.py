@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight, plain
 from headrace.engine.step.sampler import Logits
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.operators.operators import RowNorm
@@ -27,7 +27,7 @@ class SingleRowOperators:
         self._whole = TorchOperators()
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> SingleRowLinear:
-        dense = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+        dense = plain(weight)
         # Copied because the alignment of a file's tensors in memory differs from start to start.
         return SingleRowLinear(self._whole.linear(dense.clone(memory_format=torch.contiguous_format), bias))
 

@@ -3,14 +3,14 @@
 from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight, plain
 
 
 class TorchLinear:
     """A plain matrix product. Dequantizes quantized weights to floating point."""
 
     def __init__(self, weight: Weight, bias: Tensor | None = None) -> None:
-        self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+        self._weight = plain(weight)
         self._bias = bias
 
     def __call__(self, inputs: Tensor) -> Tensor:

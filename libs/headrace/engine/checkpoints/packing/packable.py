@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from headrace.engine.checkpoints.weights.block_matrix import BlockMatrix
 from headrace.engine.checkpoints.weights.quantized_arrays import kernel_group_of
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.kernels.library import load_kernels
@@ -11,6 +12,8 @@ def can_pack(weight: Weight) -> tuple[bool, str]:
     """Whether the kernels can take a weight, and the reason if they cannot."""
     if load_kernels() is None:
         return False, "the kernels are not compiled"
+    if isinstance(weight, BlockMatrix):
+        return True, "ok"
     if weight.device.type != "cpu" if isinstance(weight, Tensor) else weight.codes.device.type != "cpu":
         return False, "the weight is not in the memory of the CPU"
     if isinstance(weight, QuantizedMatrix):

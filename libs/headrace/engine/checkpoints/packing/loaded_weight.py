@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.packing.packable import can_pack
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.checkpoints.weights.weight_rounding import GROUP_SIZES, HEAD_BITS
 from headrace.engine.triton.kernel_registry import ProductProblem, can_implement
