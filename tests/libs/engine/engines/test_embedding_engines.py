@@ -190,7 +190,7 @@ def words_of(engine: DecoderEmbeddingEngine) -> "np.ndarray[tuple[int, ...], np.
         runner._decoder._model.embedding = address(weights.embedding.numbers)
         return weights.embedding.numbers
     with torch.inference_mode():
-        table: np.ndarray[tuple[int, ...], np.dtype[Any]] = runner._model._embedding.numpy()
+        table: np.ndarray[tuple[int, ...], np.dtype[Any]] = runner._model._embedding.weight.numpy()
     return table
 
 

@@ -15,6 +15,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.triton.kernel_registry import can_launch
 
 CPU = torch.device("cpu")
+MAX_HELD_BYTES = 64 << 20
 
 
 class GgufFile:
@@ -26,6 +27,8 @@ class GgufFile:
         self._arrays = GgufArrays(path, keeps_blocks=round_to_bits is None)
         self._round_to_bits = round_to_bits
         self._keeps_blocks = keeps_blocks
+        self._held_bytes = 0
+        """Bytes of blocks that were handed out since the file's pages were last given back."""
 
     def config(self) -> dict[str, Any]:
         """Converts the metadata to a config.json, see GgufArrays."""
@@ -43,12 +46,20 @@ class GgufFile:
         codes."""
         blocks = self._arrays.quantized(name, shape) if self._keeps_blocks or can_launch(device)[0] else None
         if blocks is not None and self._keeps_blocks:
-            return BlockMatrix(blocks)
+            return self._handed_out(BlockMatrix(blocks))
         codes = None if blocks is None else _codes(blocks)
         if isinstance(codes, QuantizedMatrix) and (packed := place_for_gpu(codes, dtype, device)) is not None:
             return packed
         weight = self.read(f"{name}.weight", shape, torch.float32, CPU)
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
+
+    def _handed_out(self, matrix: BlockMatrix) -> BlockMatrix:
+        """Gives the file's pages back now and then: what takes blocks packs them into memory of its own."""
+        self._held_bytes += matrix.byte_count
+        if self._held_bytes >= MAX_HELD_BYTES:
+            self._arrays.forget()
+            self._held_bytes = 0
+        return matrix
 
 
 def _codes(blocks: BlockArrays) -> Weight:
