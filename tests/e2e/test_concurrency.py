@@ -68,8 +68,8 @@ async def leave_at_random(client: httpx2.AsyncClient, index: int) -> None:
 
 
 def drop_half_made_connections() -> None:
-    """Collects sockets that anyio leaves open where a task is cancelled in the moment in which it has connected: a later
-    test would be blamed for them."""
+    """Collects sockets that anyio leaves open where a task is cancelled just as it has connected. A later test would be
+    blamed for them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
