@@ -29,7 +29,7 @@ REAL = Shape("real", ("headrace-demo", encoder(), "--replicas", "2"), worker_cou
 """The bundled model and an encoder: real seeds, grammars and vectors."""
 STATES = Shape(
     "states",
-    ("--replicas", "2", "--block-count", "48"),
+    ("--replicas", "2", "--block-count", "28"),
     save_model=partial(save_state_model, name="qwen3_5_multimodal"),
 )
 """A model with states beside keys and values, and room for so few blocks that sequences are preempted."""
