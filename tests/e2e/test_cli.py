@@ -282,6 +282,13 @@ def test_an_occupied_port_for_metrics_is_named_at_once(tmp_path: Path) -> None:
     assert "metrics_port" in event["message"]
 
 
+def test_a_refused_start_leaves_no_process(tmp_path: Path) -> None:
+    before = psutil.Process().children()
+    said, _ = up_fails(tmp_path, "--memory", "64M")
+    assert "--memory 64 MB is too little" in said
+    assert psutil.Process().children() == before
+
+
 def test_a_state_folder_in_use_is_refused(demo_platform: RunningPlatform) -> None:
     failed = headrace("up", "--http-port", "0", "--grpc-port", "0", *state(demo_platform))
     assert failed.returncode == 1

@@ -77,7 +77,11 @@ def up(
     # While this process has one thread and nothing open.
     spawner = ForkSpawner([f"headrace.{role}" for role in SERVICE_ROLES])
     view: View = JsonView(keys) if json else LiveView(page) if console.is_terminal else LineView(page)
-    with StateFolder(flags.state_dir) as state, SupervisorLog(state.log_path(SUPERVISOR_LOG)) as log:
+    with (
+        contextlib.closing(spawner),
+        StateFolder(flags.state_dir) as state,
+        SupervisorLog(state.log_path(SUPERVISOR_LOG)) as log,
+    ):
         if in_background:
             log.take_stderr()
         sources, file = ServedSources(options.platform.models), ServedFile(state.path / FILE_NAME)
