@@ -56,8 +56,9 @@ def test_a_prompt_outlives_its_worker_and_its_store(tmp_path: Path) -> None:
         assert cached["memory"] == cached["disk"] == cached["worker"] == 0
         recorded = list(read_usage(platform.state_dir / "usage"))
         assert recorded[-1].cached_tokens_from == {"store": cached["store"]}
-        told = headrace_here("trace", "last", "--state-dir", str(platform.state_dir)).stdout
-        assert f"{cached['store']} from the shared store" in told
+        for command in ("trace", "explain"):
+            told = headrace_here(command, recorded[-1].request_id, "--state-dir", str(platform.state_dir)).stdout
+            assert f"{cached['store']} from the shared store" in told
         assert ask(platform) == (text, {"memory": cached["store"], "disk": 0, "worker": 0, "store": 0})
         restart(platform, 2, "worker-0")
         platform.kill("cache")

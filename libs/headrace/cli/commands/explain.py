@@ -1,13 +1,14 @@
 """`headrace explain`: shows what the schedulers did with a request, or how many workers they want, and why."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 from google.protobuf.json_format import MessageToDict
@@ -15,9 +16,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from headrace.cli.commands.cached_tokens import cached_sentence
 from headrace.cli.commands.platform.scaling_page import show_scaling
+from headrace.cli.commands.trace import find
 from headrace.cli.output import console, print_json
-from headrace.errors import NotFound, Unauthenticated, Unavailable
+from headrace.cli.target import platform_url
+from headrace.errors import HeadraceError, NotFound, Unauthenticated, Unavailable
 from headrace.rpc.channel import Channel, OpenChannel, open_channel
 from headrace.service_clients.scheduler import explain as ask
 from headrace.service_clients.scheduler import get_demand
@@ -72,8 +76,11 @@ def explain(
     entries.sort(key=lambda entry: -entry.age_seconds)
     if not entries:
         raise NotFound(f"request {request} was not found: schedulers keep only the newest few thousand requests")
+    record = {} if address else _record(state_dir, request_id)
     if json:
-        print_json({"request": request_id, "entries": [_as_dict(entry) for entry in entries]})
+        places = record.get("cached_tokens_from", {})
+        described = [_as_dict(entry) for entry in entries]
+        print_json({"request": request_id, "entries": described, "cached_tokens_from": places})
         return
     first = entries[0].age_seconds
     began = datetime.fromtimestamp(time.time() - first).astimezone()
@@ -82,7 +89,16 @@ def explain(
         console.print(f"[dim]{first - entry.age_seconds:+9.3f} s[/]  {escape(entry.text)}", soft_wrap=True)
         if entry.candidates:
             console.print(Padding(_table(entry), (0, 0, 0, INDENT)))
+    if record:
+        console.print(cached_sentence(record), soft_wrap=True)
     console.print(f"[dim]Where the time went: headrace trace {request_id}[/]", soft_wrap=True)
+
+
+def _record(state_dir: Path, request_id: str) -> dict[str, Any]:
+    """Returns a gateway's record of a request; nothing where there is none that may be seen with the key at hand."""
+    with contextlib.suppress(HeadraceError):
+        return find(platform_url("", state_dir), request_id)
+    return {}
 
 
 def _given_credential() -> str:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.commands.cached_tokens import FETCHED, place_words
 from headrace.cli.commands.missed_budgets import judged, show, summed
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
@@ -21,8 +22,6 @@ WIDTH = 40
 STAGE_WIDTH, NUMBER_WIDTH = 12, 8
 WIDE = 110
 """Columns of a terminal that has room for the meaning of each stage."""
-FETCHED = {"disk": "from a disk", "worker": "from another worker", "store": "from the shared store"}
-"""Words about places that cached tokens were fetched from."""
 FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""
 MAX_REQUESTS = 1000
@@ -176,10 +175,8 @@ def summary(record: dict[str, Any]) -> str:
     if record["tokens_per_second"] and record["output_tokens"] >= FEW_TOKENS:
         parts.append(f"{record['tokens_per_second']:.1f} tokens/s")
     counts = f"{record['prompt_tokens']} + {record['output_tokens']} tokens, {record['cached_tokens']} cached"
-    # A gateway of the release before does not say where they were.
-    fetched = record.get("cached_tokens_from", {})
-    places = [f"{fetched[tier]} {words}" for tier, words in FETCHED.items() if fetched.get(tier)]
-    parts.append(f"{counts} ({', '.join(places)})" if places else counts)
+    fetched = place_words(record, FETCHED)
+    parts.append(f"{counts} ({fetched})" if fetched else counts)
     if stages:
         parts.append(f"mostly {max(stages, key=stages.get)}")
     if slo := record.get("slo"):
