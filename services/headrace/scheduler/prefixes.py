@@ -1,5 +1,6 @@
 """Finds the workers that hold KV blocks of a prompt."""
 
+import asyncio
 import contextlib
 
 from headrace.errors import HeadraceError
@@ -9,28 +10,36 @@ from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.service_clients.cache import CacheClient
 
 LOOKUP_SECONDS = 0.02
-MAX_BLOCKS = 512
-"""Maximum number of leading blocks to look up: to hash more would take longer than it saves."""
+"""Seconds that a lookup of up to FEW_BLOCKS may take; more take longer by their number."""
+FEW_BLOCKS = 512
+"""Blocks that are hashed in a millisecond. More are hashed off the event loop."""
+MAX_BLOCKS = 8192
+"""Maximum number of leading blocks to look up: 131,072 tokens in blocks of 16, which takes a fiftieth of a second."""
+LONG_PROMPT = 1024
+"""Tokens from which a prompt is looked up where there is only one worker: what that holds of it decides when its first
+token comes, and whether it is refused because that would be too late."""
 
 
 class Prefixes:
-    """Asks the cache, if there is a choice between workers that keep blocks. No answer means no preference."""
+    """Asks the cache which workers hold the beginning of a prompt. No answer means no preference."""
 
     def __init__(self, cache: CacheClient) -> None:
         self._cache = cache
 
     def matter(self, prompt_token_count: int, desk: ModelDesk) -> bool:
-        """Whether a lookup can change which worker gets a prompt of this length."""
+        """Whether a lookup can change which worker gets a prompt of this length, or whether it is refused."""
         size = _block_size(desk)
-        return bool(size) and len(desk.fleet) > 1 and prompt_token_count >= size
+        return bool(size) and prompt_token_count >= (size if len(desk.fleet) > 1 else max(size, LONG_PROMPT))
 
     async def held(self, prompt: Prompt, desk: ModelDesk) -> dict[str, int]:
         """Returns the leading blocks of a prompt that each worker holds, by worker id."""
         size = _block_size(desk)
-        tokens = prompt.token_ids[: MAX_BLOCKS * size]
-        hashes = hash_blocks(tokens, size, prompt.cache_salt, prompt.adapter)
+        asked = prompt.token_ids[: MAX_BLOCKS * size], size, prompt.cache_salt, prompt.adapter
+        count = len(asked[0]) // size
+        hashes = hash_blocks(*asked) if count <= FEW_BLOCKS else await asyncio.to_thread(hash_blocks, *asked)
+        seconds = LOOKUP_SECONDS * max(1.0, count / FEW_BLOCKS)
         with contextlib.suppress(HeadraceError):
-            return await self._cache.lookup_prefix(prompt.model, hashes, LOOKUP_SECONDS)
+            return await self._cache.lookup_prefix(prompt.model, hashes, seconds)
         return {}
 
 

@@ -27,7 +27,7 @@ MODEL = "m"
 TICK_SECONDS = 0.2
 REPORT_SECONDS = 0.2
 """Seconds after which a worker reports even if nothing has changed."""
-MAX_HELD_BLOCKS = 512
+MAX_HELD_BLOCKS = 8192
 """Leading KV blocks of a prompt that are looked up, as the scheduler does (`prefixes.MAX_BLOCKS`)."""
 _ENGINE_URGENCIES = {
     Urgency.REALTIME: EngineUrgency.REALTIME,
