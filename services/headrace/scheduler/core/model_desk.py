@@ -202,7 +202,7 @@ class ModelDesk:
         """Predicts the seconds by which a ticket would be late, if its class is refused for that: on the worker that
         was chosen, or after what waits before it, as long as none is."""
         pace, terms = self._drain.pace, self._policy.refusal
-        if pace is None or not terms.concern(ticket):
+        if pace is None or not pace.is_measured or not terms.concern(ticket):
             return 0.0
         is_full, prompt_tokens = len(self.queue) > 0, self._missing(ticket)
         idle = pace.least_first_token_seconds(prompt_tokens)
