@@ -1,4 +1,4 @@
-"""What is assumed of a worker that has just started places a request, and refuses none."""
+"""Assumptions about a worker that has just started place a request, and refuse none."""
 
 import pytest
 
