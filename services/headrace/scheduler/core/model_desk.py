@@ -202,7 +202,7 @@ class ModelDesk:
         """Predicts the seconds by which a ticket would be late, if its class is refused for that: on the worker that
         was chosen, or after what waits before it, as long as none is."""
         pace, terms = self._drain.pace, self._policy.refusal
-        if pace is None or not pace.is_measured or not terms.concern(ticket):
+        if pace is None or not terms.concern(ticket):
             return 0.0
         is_full, prompt_tokens = len(self.queue) > 0, self._missing(ticket)
         idle = pace.least_first_token_seconds(prompt_tokens)
@@ -212,6 +212,8 @@ class ModelDesk:
             first = idle + self._drain.wait_seconds(self.queue.backlog.before(ticket, self._work_of(ticket)), now)
         if is_in_time(ticket, first, pace.least_rest_seconds(ticket.max_token_count, is_full), terms, now):
             return 0.0  # For all that it asks for, so that its real length need not be predicted.
+        if any(worker.is_young for worker in self.fleet.workers.values()):
+            return 0.0  # Assumptions may place a request, and are no reason to refuse one.
         output = self.lengths.expected(ticket.tenant, ticket.max_token_count)
         rest = pace.least_rest_seconds(output.low, is_full)
         return excess_seconds(ticket, Expectation(first, rest, idle), terms, now)

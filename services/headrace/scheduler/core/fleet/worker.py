@@ -140,6 +140,11 @@ class Worker:
         return self.report.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
 
     @property
+    def is_young(self) -> bool:
+        """Whether it is going to tell the times of its steps, and has not measured them yet."""
+        return self.report.step_times is None and self.report.step_token_limit > 0
+
+    @property
     def coming_token_count(self) -> int:
         """Prompt tokens in flight to it."""
         return self.sent_token_count + self.lent_token_count

@@ -22,9 +22,6 @@ class FleetPace:
     """Shortest step of any worker with one sequence."""
     full_step_seconds: float
     """Shortest step of any worker that runs as many as it can."""
-    is_measured: bool
-    """Whether all workers that fit times to their steps have done so: what is assumed of one that has just started may
-    place a request, and is no reason to refuse one."""
 
     def seconds(self, work: Work) -> float:
         """Predicts the seconds in which the workers get through some work, beside what they hold."""
@@ -63,7 +60,6 @@ def measure_pace(fleet: Fleet, usual: Work, now: float) -> FleetPace | None:
         _step_tokens(best),
         min(_times(worker).seconds(0, 1, 0) for worker in serving),
         min(_full_step_seconds(worker, usual) for worker in serving),
-        all(worker.report.step_times is not None or not worker.report.step_token_limit for worker in serving),
     )
 
 

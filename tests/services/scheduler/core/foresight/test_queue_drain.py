@@ -12,7 +12,7 @@ from headrace.scheduler.core.foresight.queue_drain import (
 )
 from headrace.scheduler.core.queueing.work import Work
 
-PACE = FleetPace(0.0, 0.01, StepTimes(0.01), 512, 0.01, 0.01, is_measured=True)
+PACE = FleetPace(0.0, 0.01, StepTimes(0.01), 512, 0.01, 0.01)
 SECOND = Work(0, 100)
 """Work that takes the fleet a second."""
 
