@@ -27,7 +27,7 @@ def send(number: signal.Signals, *names: str) -> Act:
 
 
 def freeze(*names: str) -> Act:
-    """Stops processes and lets them go on after a while, if nobody has replaced them meanwhile."""
+    """Stops processes, and lets those that were not replaced continue after a while."""
 
     async def act(scene: Scene) -> None:
         scene.mark()

@@ -1,4 +1,4 @@
-"""A vocabulary is built once, and not sent to whoever has it."""
+"""A vocabulary is built once, and not sent to a caller that has it."""
 
 import asyncio
 from collections.abc import AsyncIterator
