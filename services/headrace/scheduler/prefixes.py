@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 
 from headrace.errors import HeadraceError
 from headrace.kv.block_hash import hash_blocks
@@ -9,8 +10,11 @@ from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.service_clients.cache import CacheClient
 
-LOOKUP_SECONDS = 0.02
-"""Seconds that a lookup of up to FEW_BLOCKS may take; more take longer by their number."""
+MIN_LOOKUP_SECONDS = 0.02
+MAX_LOOKUP_SECONDS = 0.25
+LOOKUP_SHARE = 0.1
+"""Part of the time to compute a prompt that its lookup may take, between the two bounds: where a cache hangs, a first
+token comes later by no more; where it is only slow, the blocks are still found."""
 FEW_BLOCKS = 512
 """Blocks that are hashed in a millisecond. More are hashed off the event loop."""
 MAX_BLOCKS = 8192
@@ -37,11 +41,15 @@ class Prefixes:
         asked = prompt.token_ids[: MAX_BLOCKS * size], size, prompt.cache_salt, prompt.adapter
         count = len(asked[0]) // size
         hashes = hash_blocks(*asked) if count <= FEW_BLOCKS else await asyncio.to_thread(hash_blocks, *asked)
-        seconds = LOOKUP_SECONDS * max(1.0, count / FEW_BLOCKS)
         with contextlib.suppress(HeadraceError):
-            return await self._cache.lookup_prefix(prompt.model, hashes, seconds)
+            return await self._cache.lookup_prefix(prompt.model, hashes, _lookup_seconds(len(prompt.token_ids), desk))
         return {}
 
 
 def _block_size(desk: ModelDesk) -> int:
     return 0 if desk.last_report is None else desk.last_report.block_size
+
+
+def _lookup_seconds(token_count: int, desk: ModelDesk) -> float:
+    rate = max((worker.prefill_rate for worker in desk.fleet.workers.values()), default=math.inf)
+    return min(max(LOOKUP_SHARE * token_count / rate, MIN_LOOKUP_SECONDS), MAX_LOOKUP_SECONDS)

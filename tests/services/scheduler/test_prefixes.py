@@ -1,6 +1,7 @@
 """Prompts are looked up where that can change what becomes of them, whole."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,15 @@ from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.prefixes import FEW_BLOCKS, LONG_PROMPT, LOOKUP_SECONDS, MAX_BLOCKS, Prefixes
+from headrace.scheduler.prefixes import (
+    FEW_BLOCKS,
+    LONG_PROMPT,
+    LOOKUP_SHARE,
+    MAX_BLOCKS,
+    MAX_LOOKUP_SECONDS,
+    MIN_LOOKUP_SECONDS,
+    Prefixes,
+)
 
 pytestmark = pytest.mark.anyio
 SIZE = 16
@@ -33,10 +42,11 @@ class Cache:
         return {"w0": len(block_hashes)}
 
 
-def desk_of(worker_count: int, block_size: int = SIZE) -> ModelDesk:
+def desk_of(worker_count: int, block_size: int = SIZE, prefill_rate: float = 0.0) -> ModelDesk:
     core = SchedulingCore(Policy())
     for number in range(worker_count):
         report = WorkerReport(f"w{number}", 1, 1, "m", 4, address="a", vocabulary_size=100, block_size=block_size)
+        report = replace(report, prefill_rate=prefill_rate)
         list(core.handle(events.WorkerReported(report, answers=True), 0.0))
     return core.desk("m")
 
@@ -66,7 +76,17 @@ async def test_long_prompts_are_looked_up_whole(block_count: int) -> None:
     cache = Cache()
     found = await prefixes(cache).held(Prompt("m", tuple(range(block_count * SIZE + 3)), "", ""), desk_of(1))
     assert found == {"w0": min(block_count, MAX_BLOCKS)}
-    assert cache.seconds == pytest.approx(LOOKUP_SECONDS * max(1, min(block_count, MAX_BLOCKS) / FEW_BLOCKS))
+
+
+@pytest.mark.parametrize(
+    ("token_count", "seconds"),
+    [(100, MIN_LOOKUP_SECONDS), (1000, LOOKUP_SHARE * 0.5), (100_000, MAX_LOOKUP_SECONDS)],
+)
+async def test_a_lookup_takes_little_of_the_time_to_compute_a_prompt(token_count: int, seconds: float) -> None:
+    """A cache that hangs delays a first token by a tenth; one that is slow still finds the blocks."""
+    cache = Cache()
+    await prefixes(cache).held(Prompt("m", tuple(range(token_count)), "", ""), desk_of(2, prefill_rate=2000.0))
+    assert cache.seconds == pytest.approx(seconds)
 
 
 async def test_a_cache_that_is_away_is_no_preference() -> None:
