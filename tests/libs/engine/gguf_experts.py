@@ -20,11 +20,11 @@ def add_experts(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     if not experts:
         return
     writer.add_expert_count(experts)
-    writer.add_expert_used_count(first_of(config, "moe_k", "num_experts_per_tok"))
+    writer.add_expert_used_count(first_of(config, "moe_k", "moe_topk", "num_experts_per_tok"))
     for names, add in _metadata(writer).items():
         if (value := first_of(config, *names)) is not None:
             add(value)
-    if config["model_type"] == "minimax_m2":
+    if config["model_type"] in ("minimax_m2", "hunyuan_v1_moe"):
         writer.add_expert_feed_forward_length(config["intermediate_size"])
     if config["model_type"] in SIGMOIDS:
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)

@@ -42,6 +42,8 @@ ARCHITECTURES = {
     "granitemoeshared": gguf.MODEL_ARCH.GRANITE_MOE,
     "minimax_m2": gguf.MODEL_ARCH.MINIMAXM2,
     "gpt_oss": gguf.MODEL_ARCH.GPT_OSS,
+    "hunyuan_v1_dense": gguf.MODEL_ARCH.HUNYUAN_DENSE,
+    "hunyuan_v1_moe": gguf.MODEL_ARCH.HUNYUAN_MOE,
     "lfm2": gguf.MODEL_ARCH.LFM2,
     "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE,
 }
@@ -124,8 +126,8 @@ def add_short_convolutions(writer: gguf.GGUFWriter, config: dict[str, Any]) -> N
 def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     rope = config["rope_parameters"]
     rope = rope.get("full_attention", rope)
-    writer.add_rope_freq_base(rope["rope_theta"])
     head_size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1) ** (head_size / (head_size - 2)))
     writer.add_rope_dimension_count(int(head_size * rope.get("partial_rotary_factor", 1)))
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)

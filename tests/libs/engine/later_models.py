@@ -101,6 +101,15 @@ FUSED: dict[str, dict[str, Any]] = {
         "vision_config": {**VISION, "model_type": "pixtral"},
         "tie_word_embeddings": False,
     },
+    "hunyuan": {"model_type": "hunyuan_v1_dense", "head_dim": 32},
+    "hunyuan_scaled": {
+        "model_type": "hunyuan_v1_dense",
+        "head_dim": 16,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 50.0, "factor": 1.0},
+        "attention_bias": True,
+        "tie_word_embeddings": True,
+    },
+    "hunyuan_moe": {"model_type": "hunyuan_v1_moe", "head_dim": 32, "num_experts": 6, "moe_topk": 3},
     "gemma3_multimodal": {
         "model_type": "gemma3",
         "text_config": {

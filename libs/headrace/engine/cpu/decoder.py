@@ -67,6 +67,7 @@ class CpuDecoder:
             soft_cap=config.attention_soft_cap or 0.0,
             logit_soft_cap=config.logit_soft_cap or 0.0,
             sees_all=config.sees_all,
+            norms_rotated=config.norms_rotated,
             activation=Function[config.activation.upper()],
             routing=Routing() if config.experts is None else pack_routing(config.experts),
         )

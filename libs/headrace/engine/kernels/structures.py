@@ -100,6 +100,7 @@ class Model(ctypes.Structure):
         ("embedding_scale", _FLOAT),
         ("soft_cap", _FLOAT),
         ("sees_all", _INT),
+        ("norms_rotated", _INT),
         ("logit_soft_cap", _FLOAT),
         ("activation", _INT),
         ("routing", Routing),

@@ -347,8 +347,9 @@ def attention_sizes(kind: str, head_size: int, dtype: str) -> dict[str, int | bo
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("kind", ["bf16", "i8", "fp8e4nv"])
+@pytest.mark.parametrize("norms_rotated", [False, True])
 @pytest.mark.parametrize("is_split", [False, True])
-def test_stores_spill_nothing(capability: int, kind: str, is_split: bool) -> None:
+def test_stores_spill_nothing(capability: int, kind: str, is_split: bool, norms_rotated: bool) -> None:
     types = dict.fromkeys(("norms", "cosines", "sines", "scales"), "*fp32")
     types |= {"positions": "*i32", "slots": "*i32", "projected": "*bf16", "queries": "*bf16", "states": f"*{kind}"}
     types |= {"epsilon": "fp32", "slot_count": "i32", "bias": "*bf16"}
@@ -362,8 +363,9 @@ def test_stores_spill_nothing(capability: int, kind: str, is_split: bool) -> Non
         "padded_head": 128,
         "half": 64,
     }
-    codes = {"has_norms": True, "largest_code": 0.0 if kind == "bf16" else 127.0, "is_integer": kind == "i8"}
-    kernel, constants = rotary_store.rotary_store_kernel, sizes | codes
+    codes = {"largest_code": 0.0 if kind == "bf16" else 127.0, "is_integer": kind == "i8"}
+    norms = {"has_norms": True, "norms_rotated": norms_rotated}
+    kernel, constants = rotary_store.rotary_store_kernel, sizes | codes | norms
     if is_refused(capability, kind):
         with pytest.raises(CompilationError):
             compile_for(capability, kernel, types, constants, rotary_store.WARP_COUNT)

@@ -47,7 +47,9 @@ class DecoderConfig:
     embedding_scale: float = 1.0
     activation: Activation = "silu"
     query_key_norm: bool = False
-    """Whether each query and key head is normalized before rotation."""
+    """Whether each query and key head is normalized."""
+    norms_rotated: bool = False
+    """Whether those heads are normalized after they rotate, as in Hunyuan, not before."""
     fused_qkv: bool = False
     """Whether checkpoints fuse query, key and value into one matrix."""
     fused_gate_up: bool = False

@@ -13,17 +13,22 @@ class AbsentFamily:
     """Architecture of models of the same size and use."""
 
 
-_HUNYUAN = AbsentFamily("its queries and keys are normalized after they rotate", "Qwen3MoeForCausalLM")
 _LLAMA4 = AbsentFamily(
     "its attention ends at chunks of the text, and the inputs of its experts are scaled", "Glm4MoeForCausalLM"
 )
+_FALCON = AbsentFamily("its checkpoints fuse the heads of each group into one matrix", "LlamaForCausalLM")
+_NANOCHAT = AbsentFamily("its norms have no weights, and its embedding is normalized", "LlamaForCausalLM")
+_NEOX = AbsentFamily("its attention and feed-forward block have a norm each of the same inputs", "StableLmForCausalLM")
 ABSENT_FAMILIES = {
-    "HunYuanMoEV1ForCausalLM": _HUNYUAN,
+    "FalconForCausalLM": _FALCON,
+    "GPTNeoXForCausalLM": _NEOX,
+    "NanoChatForCausalLM": _NANOCHAT,
     "Llama4ForCausalLM": _LLAMA4,
     "Llama4ForConditionalGeneration": _LLAMA4,
 }
 ABSENT_GGUF = {
-    "hunyuan-moe": _HUNYUAN.reason,
+    "falcon": _FALCON.reason,
+    "gptneox": _NEOX.reason,
     "llama4": _LLAMA4.reason,
     "phimoe": "its files do not tell which scores of experts are close; serve its folder of safetensors",
 }

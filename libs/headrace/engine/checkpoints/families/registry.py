@@ -37,6 +37,7 @@ from headrace.engine.checkpoints.families.experts.ernie4_5_moe import ERNIE4_5_M
 from headrace.engine.checkpoints.families.experts.glm4_moe import GLM4_MOE
 from headrace.engine.checkpoints.families.experts.gpt_oss import GPT_OSS
 from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE, GRANITE_MOE_SHARED
+from headrace.engine.checkpoints.families.experts.hunyuan_moe import HUNYUAN_MOE
 from headrace.engine.checkpoints.families.experts.minimax_m2 import MINIMAX_M2
 from headrace.engine.checkpoints.families.experts.olmoe import OLMOE
 from headrace.engine.checkpoints.families.experts.phi_moe import PHI_MOE, PHI_MOE_PUBLISHED
@@ -45,6 +46,7 @@ from headrace.engine.checkpoints.families.fused.ernie4_5 import ERNIE4_5
 from headrace.engine.checkpoints.families.fused.gemma3_multimodal import GEMMA3_MULTIMODAL
 from headrace.engine.checkpoints.families.fused.glm4 import GLM, GLM4
 from headrace.engine.checkpoints.families.fused.granite import GRANITE
+from headrace.engine.checkpoints.families.fused.hunyuan import HUNYUAN
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
@@ -82,6 +84,7 @@ _FUSED = (
     ERNIE4_5,
     MISTRAL3,
     MINISTRAL3,
+    HUNYUAN,
     GEMMA3_MULTIMODAL,
 )
 _COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
@@ -97,6 +100,7 @@ _EXPERTS = (
     PHI_MOE,
     PHI_MOE_PUBLISHED,
     GPT_OSS,
+    HUNYUAN_MOE,
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
 _STATES = (

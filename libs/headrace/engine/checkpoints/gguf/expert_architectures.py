@@ -94,6 +94,15 @@ def _ernie4_5_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _hunyuan_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        "num_experts": metadata.integer("expert_count"),
+        "moe_topk": metadata.integer("expert_used_count"),
+        "moe_intermediate_size": metadata.integer("expert_feed_forward_length"),
+        "num_shared_expert": metadata.integer("expert_shared_count", 1),
+    }
+
+
 def _granite_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
     return {
         **granite_factors(metadata),
@@ -136,6 +145,12 @@ EXPERT_ARCHITECTURES = {
         {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.moe_statics")},
         biased_modules={"use_bias": "attn_q"},
         describe=_ernie4_5_moe,
+    ),
+    "hunyuan-moe": GgufArchitecture(
+        "HunYuanMoEV1ForCausalLM",
+        {**LAYER_NAMES, **_shared_names("mlp.shared_mlp")},
+        biased_modules={"attention_bias": "attn_q"},
+        describe=_hunyuan_moe,
     ),
     "granitemoe": GgufArchitecture(
         "GraniteMoeSharedForCausalLM",

@@ -90,6 +90,7 @@ LATER_ARCHITECTURES = {
         {**LAYER_NAMES, "post_attention_layernorm": "post_attention_norm"},
         biased_modules={**_QUERY_BIAS, "attention_out_bias": "attn_output", "mlp_bias": "ffn_down"},
     ),
+    "hunyuan-dense": GgufArchitecture("HunYuanDenseV1ForCausalLM", biased_modules=_QUERY_BIAS),
     "ernie4_5": GgufArchitecture("Ernie4_5ForCausalLM", biased_modules={"use_bias": "attn_q"}),
     "gpt-oss": GgufArchitecture(
         "GptOssForCausalLM",

@@ -28,7 +28,7 @@ def choose_key_factors(
     keys: Floats, bias: Floats | None, input_norm: Floats, key_norm: Floats | None, config: DecoderConfig
 ) -> Floats:
     """Chooses a power of two, at least 1, for each element of the keys of a layer [kv heads x head]. The two elements
-    of a rotary pair share one: rotation spreads large values over both.
+    of a rotary pair share one, unless a norm comes behind: rotation spreads large values over both.
 
     `keys` [kv heads x head, hidden] and `bias` [kv heads x head] are the projection, `input_norm` [hidden] the weights
     of the norm before it, `key_norm` [head] those of the norm after it.
@@ -42,13 +42,15 @@ def choose_key_factors(
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = np.sqrt(_sum_squares(keys, input_norm)).reshape(heads)
     mean = np.zeros(heads) if bias is None else np.abs(bias.astype(np.float64)).reshape(heads)
-    if key_norm is not None:
-        gain = np.abs(key_norm.astype(np.float64))
+    gain = np.ones(config.head_size) if key_norm is None else np.abs(key_norm.astype(np.float64))
+    if not config.norms_rotated:
         deviation, mean = deviation * gain, mean * gain
     half = config.rotary_size // 2
     mean = _paired(mean, half, _length)
     deviation = _paired(deviation, half, np.maximum)
     peaks = mean + DEVIATIONS_OF_PEAK * deviation
+    if config.norms_rotated:
+        peaks = peaks * gain
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = peaks / np.median(peaks, axis=1, keepdims=True)
     return _power_of_two_below(excess).reshape(-1)

@@ -89,7 +89,8 @@ def _rotary_heads(heads: HeadShape, layers: Sequence[LayerAttention], device: to
             cosines, sines = (torch.from_numpy(part).to(device, torch.float32).contiguous() for part in layer.angles)
             tables[id(layer.angles)] = cosines, sines
     return [
-        RotaryHeads(heads.head_count, *tables[id(layer.angles)], _norms(layer), heads.norm_epsilon) for layer in layers
+        RotaryHeads(heads.head_count, *tables[id(layer.angles)], _norms(layer), heads.norm_epsilon, heads.norms_rotated)
+        for layer in layers
     ]
 
 

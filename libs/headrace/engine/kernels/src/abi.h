@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 16;
+constexpr int kVersion = 17;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -60,7 +60,7 @@ struct FeedForward {
 
 struct Layer {
     const float *attention_norm, *mlp_norm;            // [hidden]
-    const float *query_norm, *key_norm;                // [head] or null
+    const float *query_norm, *key_norm;                // [head] or null, see Model::norms_rotated
     const float *post_attention_norm, *post_mlp_norm;  // [hidden] or null: norms of what the blocks add
     Matrix qkv, output;
     FeedForward mlp;             // Without rows where the layer has experts
@@ -132,6 +132,7 @@ struct Model {
     float epsilon, scale, embedding_scale;
     float soft_cap;         // Limit of attention scores; 0: none
     int32_t sees_all;       // Nonzero: attention is bidirectional within a span, not causal
+    int32_t norms_rotated;  // Nonzero: query and key heads are normalized after they rotate, not before
     float logit_soft_cap;   // Limit of logits; 0: none
     int32_t activation;     // Function of gates
     Routing routing;        // Of layers with experts

@@ -86,8 +86,9 @@ class PagedAttention {
         float *head = heads;
         for (int64_t h = 0; h < model_.head_count + model_.kv_head_count; ++h, head += size) {
             const float *norm = h < model_.head_count ? layer.query_norm : layer.key_norm;
-            if (norm) normalize(head, norm, size, model_.epsilon, head);
+            if (norm && !model_.norms_rotated) normalize(head, norm, size, model_.epsilon, head);
             if (model_.rotary_size) rotate(head, layer.cosine + angles, layer.sine + angles, model_.rotary_size);
+            if (norm && model_.norms_rotated) normalize(head, norm, size, model_.epsilon, head);
         }
         if (layer.key_factors) smooth(layer, heads);
         const float *key = heads + model_.head_count * size;

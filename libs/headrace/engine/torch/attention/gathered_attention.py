@@ -12,7 +12,7 @@ from headrace.engine.torch.attention.layer_attention import torch_layers
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
 from headrace.engine.torch.attention.scoring import Scoring
 from headrace.engine.torch.kv.kv_cache import KvCache
-from headrace.engine.torch.layers.rotary import RotaryTable, Rotation, rotate
+from headrace.engine.torch.layers.rotary import RotaryTable, Rotation
 
 
 class GatheredAttention:
@@ -46,7 +46,7 @@ class GatheredAttention:
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         settings, kv_layer = self._layers[layer], self._cache.layers[layer]
-        rotated = rotate(settings.split(projected), self._rotations[settings.rotary])
+        rotated = settings.turn(projected, self._rotations[settings.rotary])
         kv_layer.write(self._write_rows, rotated[:, self._heads.head_count :])
         queries = rotated[:, : self._heads.head_count]
         return attend(queries, kv_layer, self._groups[settings.window], self._scoring, settings.sinks)

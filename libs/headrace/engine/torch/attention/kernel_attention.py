@@ -97,6 +97,7 @@ def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all:
         scale=heads.scale,
         soft_cap=heads.soft_cap or 0.0,
         sees_all=sees_all,
+        norms_rotated=heads.norms_rotated,
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
 from headrace.engine.torch.layers.head_norm import HeadNorm
 from headrace.engine.torch.layers.rms_norm import RmsNorm
-from headrace.engine.torch.layers.rotary import RotaryTable
+from headrace.engine.torch.layers.rotary import RotaryTable, Rotation, rotate
 
 
 class TorchLayer:
@@ -20,13 +20,16 @@ class TorchLayer:
         self.sinks = None if layer.sinks is None else layer.sinks.view(heads.kv_head_count, -1)
         """Scores [KV heads, query heads of each] that softmax counts beside those of keys."""
         self._norm = _head_norm(heads, layer)
+        self._norms_rotated = heads.norms_rotated
         self._shape = (-1, heads.head_count + 2 * heads.kv_head_count, heads.head_size)
 
-    def split(self, projected: Tensor) -> Tensor:
-        """Splits [tokens, heads x head] into [tokens, heads, head]. Normalizes queries and keys if the layer does
-        so."""
+    def turn(self, projected: Tensor, rotation: Rotation) -> Tensor:
+        """Splits [tokens, heads x head] into [tokens, heads, head]. Rotates queries and keys, and normalizes them if
+        the layer does so."""
         heads = projected.view(self._shape)
-        return heads if self._norm is None else self._norm(heads)
+        if self._norm is None:
+            return rotate(heads, rotation)
+        return self._norm(rotate(heads, rotation)) if self._norms_rotated else rotate(self._norm(heads), rotation)
 
 
 def torch_layers(

@@ -24,6 +24,8 @@ class HeadShape:
     soft_cap: float | None
     """Bound of the scores: s becomes cap * tanh(s / cap), as in Gemma 2."""
     norm_epsilon: float
+    norms_rotated: bool = False
+    """Whether query and key heads are normalized after they rotate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class LayerAttention:
     angles: tuple[Floats, Floats]
     """Cosines and sines, each [positions, rotary/2]."""
     query_norm: Tensor | None = None
-    """Weight [head] that normalizes query heads before rotation (Henry et al., 2020)."""
+    """Weight [head] that normalizes query heads (Henry et al., 2020)."""
     key_norm: Tensor | None = None
     sinks: Tensor | None = None
     """Scores fp32 [heads] that softmax counts beside those of keys: keys without values (Agarwal et al., 2025)."""

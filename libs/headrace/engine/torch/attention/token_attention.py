@@ -16,7 +16,6 @@ from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAtte
 from headrace.engine.torch.attention.scoring import Scoring
 from headrace.engine.torch.kv.kv_cache import KvCache
 from headrace.engine.torch.kv.kv_layer import KvLayer
-from headrace.engine.torch.layers.rotary import rotate
 
 KEY_TILE = 128
 
@@ -84,7 +83,7 @@ class TokenAttention:
 
     def _attend(self, layer: TorchLayer, kv_layer: KvLayer, token: _Token, projected: Tensor) -> Tensor:
         """Maps [1, heads x head] to [1, query heads x head]."""
-        rotated = rotate(layer.split(projected), layer.rotary.at(token.position))
+        rotated = layer.turn(projected, layer.rotary.at(token.position))
         kv_layer.write(token.write_rows, rotated[:, self._heads.head_count :])
         share = self._heads.head_count // self._heads.kv_head_count
         queries = rotated[0, : self._heads.head_count].float().reshape(-1, share, self._heads.head_size)

@@ -76,6 +76,7 @@ class Decoder:
             config.attention_scale,
             config.attention_soft_cap,
             config.rms_norm_epsilon,
+            config.norms_rotated,
         )
 
     @property

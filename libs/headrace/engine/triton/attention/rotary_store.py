@@ -26,6 +26,8 @@ class RotaryHeads:
     norms: Tensor | None = None
     """Weights float32 [2, head] of the root mean square norms of queries and of keys (Henry et al., 2020)."""
     epsilon: float = 0.0
+    norms_rotated: bool = False
+    """Whether heads are normalized after they rotate."""
 
 
 @triton.jit
@@ -50,6 +52,7 @@ def rotary_store_kernel(
     split_count: tl.constexpr,
     has_bias: tl.constexpr,
     has_norms: tl.constexpr,
+    norms_rotated: tl.constexpr,
     largest_code: tl.constexpr,
     is_integer: tl.constexpr,
 ):
@@ -76,9 +79,9 @@ def rotary_store_kernel(
     else:
         numbers = tl.load(projected + row + own, mask=is_element, other=0.0).to(tl.float32)
         others = tl.load(projected + row + other, mask=is_element, other=0.0).to(tl.float32)
-    if has_norms:
-        weights = norms + (head >= head_count).to(tl.int32) * head_size
-        is_normed = elements < changed_size
+    weights = norms + (head >= head_count).to(tl.int32) * head_size
+    is_normed = elements < changed_size
+    if has_norms and not norms_rotated:
         factor = 1 / tl.sqrt(tl.sum(numbers * numbers, axis=0) / head_size + epsilon)
         factor = tl.where(is_normed, factor, 1.0)
         numbers = numbers * factor * tl.load(weights + elements, mask=is_normed, other=1.0)
@@ -87,6 +90,10 @@ def rotary_store_kernel(
     cosine = tl.load(cosines + angles, mask=is_turned, other=1.0)
     sine = tl.load(sines + angles, mask=is_turned, other=0.0)
     turned = numbers * cosine + others * tl.where(is_first, -sine, sine)
+    if has_norms and norms_rotated:
+        factor = 1 / tl.sqrt(tl.sum(turned * turned, axis=0) / head_size + epsilon)
+        factor = tl.where(is_normed, factor, 1.0)
+        turned = turned * factor * tl.load(weights + elements, mask=is_normed, other=1.0)
     if head < head_count:
         query = (token * head_count + head) * head_size + elements
         tl.store(queries + query, turned.to(queries.dtype.element_ty), mask=is_element)
@@ -114,9 +121,9 @@ def rotate_and_store(
     slots: Tensor,
 ) -> Tensor:
     """Turns contiguous `projected` [tokens, (query, key and value heads) x head] by `positions` int32 [tokens]
-    (RoFormer, Su et al., 2021, pairing the halves of the leading elements), after their norms. Stores keys and values
-    at `slots` int32 [tokens], those of a negative slot nowhere, and returns the queries [tokens, heads, head] in the
-    type of `projected`.
+    (RoFormer, Su et al., 2021, pairing the halves of the leading elements), after or before their norms. Stores keys
+    and values at `slots` int32 [tokens], those of a negative slot nowhere, and returns the queries [tokens, heads,
+    head] in the type of `projected`.
 
     Split rows are summed and rounded first. The rest is computed in fp32 and rounded once. Codes have one scale for
     each token and head, which gives the largest element the largest code.
@@ -151,6 +158,7 @@ def rotate_and_store(
         split_count=split_count,
         has_bias=bias is not None,
         has_norms=heads.norms is not None,
+        norms_rotated=heads.norms_rotated,
         largest_code=0.0 if pages.scales is None else MAX_CODES[kept],
         is_integer=kept == torch.int8,
         num_warps=WARP_COUNT,

@@ -162,3 +162,24 @@ def test_several_processes_share_no_blocks_of_other_kinds(tmp_path: Path) -> Non
     make_family(tmp_path, "cohere")
     with pytest.raises(Unsupported, match="CohereForCausalLM cannot be shared by several processes"):
         load_text_engine(tmp_path, engine_config(tensor_parallel_count=2))
+
+
+def test_hunyuan_raises_the_base_of_its_frequencies(tmp_path: Path) -> None:
+    scaling = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "mscale": 1.0, "beta_fast": 32}
+    config = read(tmp_path, "HunYuanDenseV1ForCausalLM", head_dim=128, rope_theta=10000.0, rope_scaling=scaling)
+    assert config.rope_theta == pytest.approx(10000.0 * 1000 ** (128 / 126))
+    assert (config.query_key_norm, config.norms_rotated, config.rope_scaling) == (True, True, None)
+    assert not read(tmp_path, "HunYuanDenseV1ForCausalLM", use_qk_norm=False).query_key_norm
+
+
+def test_hunyuan_lists_a_number_for_each_layer(tmp_path: Path) -> None:
+    """Its published files do, and all layers have the same."""
+    same = {"num_shared_expert": [1, 1], "moe_intermediate_size": [96, 96], "moe_topk": [8, 8], "num_experts": 64}
+    experts = read(tmp_path, "HunYuanMoEV1ForCausalLM", **same).experts
+    assert experts is not None
+    assert (experts.count, experts.routing.chosen_count, experts.intermediate_size) == (64, 8, 96)
+    for wrong, name in ({"moe_topk": [8, 4]}, "moe_topk"), ({"num_shared_expert": 2}, "num_shared_expert"):
+        with pytest.raises(Unsupported, match=f"{name} is not supported"):
+            read(tmp_path, "HunYuanMoEV1ForCausalLM", **(same | wrong))
+    with pytest.raises(Unsupported, match="use_cla"):
+        read(tmp_path, "HunYuanMoEV1ForCausalLM", **same, use_cla=True)

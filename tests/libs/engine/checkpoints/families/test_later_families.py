@@ -35,6 +35,7 @@ BY_ROW = (
     "glm4",
     "mistral3",
     "granite",
+    "hunyuan_moe",
     "olmo2",
     "cohere2",
     "starcoder2",

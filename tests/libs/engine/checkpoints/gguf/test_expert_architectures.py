@@ -31,6 +31,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "glm4_moe_groups": {},
     "dots1": {},
     "ernie4_5_moe": {"moe_layer_interval": 2},
+    "hunyuan_moe": {"head_dim": 64},
     "granite_moe": {},
     "granite_moe_shared": {},
     "minimax_m2": {},

@@ -22,6 +22,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "glm4_unbiased": {},
     "seed_oss": {},
     "seed_oss_biased": {},
+    "hunyuan": {},
+    "hunyuan_scaled": {},
     "ernie4_5": {},
     "ernie4_5_biased": {},
     "olmo2": {},

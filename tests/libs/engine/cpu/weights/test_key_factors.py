@@ -73,6 +73,15 @@ def test_a_large_row_lowers_its_pair_in_its_head_alone(row: int, pair: str, size
     assert np.array_equal(factors(projection), expected(**{pair: factor}))
 
 
+def test_a_norm_behind_the_rotation_tells_the_elements_of_a_pair_apart() -> None:
+    norm = np.ones(HEAD, np.float32)
+    norm[3] = 17
+    found = factors(keys(), key_norm=norm, norms_rotated=True)
+    assert (found[:, 3] == 16).all()
+    assert (found.sum(axis=1) == HEAD - 1 + 16).all()
+    assert np.array_equal(factors(keys(), key_norm=norm), expected(h0_3=16, h1_3=16))
+
+
 def test_a_bias_counts_as_far_as_rotation_carries_it() -> None:
     """Peaks of ordinary elements are 3. Elements of a pair turn into each other: 45 and 60 make 75."""
     bias = np.zeros(KV_HEADS * HEAD, np.float32)

@@ -25,11 +25,11 @@ HEADS, KV_HEADS = 3, 2
 THOROUGH = [pytest.param(*sizes, marks=pytest.mark.thorough) for sizes in ((24, 24), (2, 2))]
 
 
-def make_heads(head_size: int, rotary_size: int, *, has_norms: bool) -> RotaryHeads:
+def make_heads(head_size: int, rotary_size: int, *, has_norms: bool, norms_rotated: bool = False) -> RotaryHeads:
     generator = torch.Generator().manual_seed(head_size)
     angles = torch.rand(9, rotary_size // 2, generator=generator) * 6
     norms = torch.rand(2, head_size, generator=generator) + 0.5 if has_norms else None
-    return RotaryHeads(HEADS, angles.cos(), angles.sin(), norms, 1e-5)
+    return RotaryHeads(HEADS, angles.cos(), angles.sin(), norms, 1e-5, norms_rotated)
 
 
 def make_pages(head_size: int, kind: torch.dtype) -> KvPages:
@@ -48,25 +48,36 @@ def make_projected(head_size: int, dtype: torch.dtype) -> Tensor:
 def oracle(projected: Tensor, heads: RotaryHeads) -> Tensor:
     """Turned heads in fp64 [tokens, heads, head]."""
     turned = projected.double().view(len(projected), HEADS + 2 * KV_HEADS, -1).clone()
-    parts = (slice(0, HEADS), slice(HEADS, HEADS + KV_HEADS))
-    for index, part in enumerate(parts):
-        if heads.norms is not None:
-            weight = heads.norms[index].double()
-            turned[:, part] = functional.rms_norm(turned[:, part], weight.shape, weight, heads.epsilon)
+    if not heads.norms_rotated:
+        normalize(turned, heads)
     half, turning = heads.cosines.shape[1], slice(0, HEADS + KV_HEADS)
     cosine, sine = (table[POSITIONS.long()].double()[:, None] for table in (heads.cosines, heads.sines))
     first, second = turned[:, turning, :half].clone(), turned[:, turning, half : 2 * half].clone()
     turned[:, turning, :half] = first * cosine - second * sine
     turned[:, turning, half : 2 * half] = second * cosine + first * sine
+    if heads.norms_rotated:
+        normalize(turned, heads)
     return turned
 
 
-@pytest.mark.parametrize("has_norms", [False, True], ids=["plain", "normalized"])
+def normalize(turned: Tensor, heads: RotaryHeads) -> None:
+    """Normalizes queries and keys in place, if the layer does so."""
+    for index, part in enumerate((slice(0, HEADS), slice(HEADS, HEADS + KV_HEADS))):
+        if heads.norms is not None:
+            weight = heads.norms[index].double()
+            turned[:, part] = functional.rms_norm(turned[:, part], weight.shape, weight, heads.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("has_norms", "norms_rotated"), [(False, False), (True, False), (True, True)], ids=["plain", "before", "after"]
+)
 @pytest.mark.parametrize(("head_size", "rotary_size"), [(16, 16), (33, 20), *THOROUGH])
 @pytest.mark.parametrize("kind", ERRORS)
-def test_heads_are_turned_and_stored(kind: torch.dtype, head_size: int, rotary_size: int, has_norms: bool) -> None:
+def test_heads_are_turned_and_stored(
+    kind: torch.dtype, head_size: int, rotary_size: int, has_norms: bool, norms_rotated: bool
+) -> None:
     dtype = kind if kind.itemsize > 1 else torch.float32
-    heads = make_heads(head_size, rotary_size, has_norms=has_norms)
+    heads = make_heads(head_size, rotary_size, has_norms=has_norms, norms_rotated=norms_rotated)
     pages, projected = make_pages(head_size, kind), make_projected(head_size, dtype)
     untouched = pages.states.clone()
     queries = rotate_and_store(projected, heads, pages, POSITIONS, SLOTS)
