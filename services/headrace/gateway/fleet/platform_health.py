@@ -23,6 +23,8 @@ class PlatformHealth:
         self._fleet = fleet
         self._link = link
         self._serving = dict.fromkeys(questions, False)
+        self._asked: set[asyncio.Future[bool]] = set()
+        """Questions without an answer yet."""
         self.stopping = False
 
     @property
@@ -43,20 +45,24 @@ class PlatformHealth:
 
     async def watch(self) -> None:
         """Polls every service until cancelled."""
-        while True:
-            answers = await asyncio.gather(*map(_is_one_serving, self._questions.values()))
-            self._serving = dict(zip(self._questions, answers, strict=True))
-            await asyncio.sleep(INTERVAL)
+        try:
+            while True:
+                answers = await asyncio.gather(*map(self._is_one_serving, self._questions.values()))
+                self._serving = dict(zip(self._questions, answers, strict=True))
+                await asyncio.sleep(INTERVAL)
+        finally:
+            for question in self._asked:
+                question.cancel()
 
-
-async def _is_one_serving(questions: Sequence[Question]) -> bool:
-    """Whether any of several processes serves. Returns as soon as one says so."""
-    asked = [asyncio.ensure_future(question()) for question in questions]
-    try:
+    async def _is_one_serving(self, questions: Sequence[Question]) -> bool:
+        """Whether any of several processes serves. Returns as soon as one says so. The other questions go on to their
+        own deadlines: grpcio never frees the operations of a call that is cancelled (grpc issue 43360), a kilobyte for
+        each, and here that would be a thousand calls in ten minutes."""
+        asked = [asyncio.ensure_future(question()) for question in questions]
+        self._asked.update(asked)
+        for question in asked:
+            question.add_done_callback(self._asked.discard)
         for answer in asyncio.as_completed(asked):
             if await answer:
                 return True
         return False
-    finally:
-        for task in asked:
-            task.cancel()

@@ -76,3 +76,43 @@ async def test_a_gateway_that_stops_takes_no_more() -> None:
     health.stopping = True
     assert not health.ready
     assert health.report()["status"] == "stopping"
+
+
+async def test_a_slow_answer_is_not_waited_for_and_not_cancelled() -> None:
+    """Each call has its own deadline. A cancelled one would leave memory behind in grpcio."""
+    answered, ended = asyncio.Event(), []
+
+    async def late() -> bool:
+        try:
+            await answered.wait()
+        finally:
+            ended.append(answered.is_set())
+        return False
+
+    fleet: Any = FixedFleet(1, keeps_models=False)
+    health = PlatformHealth({"tokenizer": [late, saying(True)]}, fleet, NoBusLink())
+    watching = asyncio.create_task(health.watch())
+    async with asyncio.timeout(5):
+        while not health.ready:  # noqa: ASYNC110 - it can only be asked
+            await asyncio.sleep(0)
+    answered.set()
+    await asyncio.sleep(0)
+    assert ended == [True]
+    watching.cancel()
+
+
+async def test_nothing_is_asked_any_more_when_watching_ends() -> None:
+    cancelled = asyncio.Event()
+
+    async def hanging() -> bool:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+        return True
+
+    fleet: Any = FixedFleet(1, keeps_models=False)
+    watching = asyncio.create_task(PlatformHealth({"cache": [hanging]}, fleet, NoBusLink()).watch())
+    await asyncio.sleep(0.01)
+    watching.cancel()
+    await asyncio.wait_for(cancelled.wait(), 5)
