@@ -42,8 +42,8 @@ def schemas() -> dict[str, type[Settings]]:
 
 
 def _interpolate(text: str, variables: Mapping[str, str]) -> str:
-    """`${NAME:-default}`, `${NAME-default}`, and `${NAME:?message}` of what has to be set: the message stands for it here.
-    Any other variable without a default is an error: two commands are to do."""
+    """`${NAME:-default}`, `${NAME-default}`, and `${NAME:?message}` of what has to be set, which the message stands for
+    here. Any other variable without a default is an error: two commands are to do."""
 
     def replace(match: re.Match[str]) -> str:
         if match["operator"] is None:
