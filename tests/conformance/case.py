@@ -1,5 +1,6 @@
 """One case of a peer's behavior, and how it is tried here."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,13 @@ class Client:
         assert response.status_code == 200, response.text
         found: Json = response.json()
         return found
+
+    async def events(self, path: str, **fields: Any) -> list[Json]:
+        """Returns the events of an answer that is streamed."""
+        response = await self.post(path, stream=True, **fields)
+        assert response.status_code == 200, response.text
+        lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: {")]
+        return [json.loads(line) for line in lines]
 
     async def refusal(self, path: str, **fields: Any) -> Json:
         """Returns the error of an answer, which must be the client's fault."""

@@ -116,6 +116,12 @@ async def _(client: Client) -> None:
     assert all(isinstance(number, float | int) for number in numbers)
     assert response["completed_at"] >= response["created_at"]
     assert {"description", "strict", "parameters"} <= response["tools"][0].keys()
+    told = [event["response"] for event in await client.events(RESPONSE) if "response" in event]
+    assert [each["status"] for each in told] == ["in_progress", "in_progress", "completed"]
+    for each in told:
+        assert each.keys() >= REQUIRED
+        assert all(isinstance(each[name], float | int) for name in ("temperature", "top_p"))
+        assert (each["completed_at"] is None) == (each["status"] == "in_progress")
 
 
 REQUIRED = {
@@ -428,3 +434,16 @@ async def _(client: Client) -> None:
 async def _(client: Client) -> None:
     for path in ("/pooling", "/classify", "/invocations"):
         assert (await client.post(path)).status_code == 404
+    for path in ("/load", "/tokenizer_info"):
+        assert (await client.http.get(path)).status_code == 404
+
+
+@case(
+    "`/v2/embed`, and `/v1/chat/completions/input_tokens`",
+    "vLLM, llama.cpp",
+    "404: `/v1/embeddings`, `/v1/messages/count_tokens` and `/v1/responses/input_tokens` do the same",
+)
+async def _(client: Client) -> None:
+    assert (await client.post("/v2/embed", model=ENCODER, texts=["a"], input_type="search_query")).status_code == 404
+    counted = await client.post("/v1/chat/completions/input_tokens", model=MODEL, messages=[QUESTION])
+    assert counted.status_code == 404

@@ -210,6 +210,7 @@ def test_config_of_services_that_run(demo_platform: RunningPlatform) -> None:
     assert (worker["credential"]["value"], worker["credential"]["origin"][:11]) == ("***", "environment")
     text = headrace_here("config", "show", "gateway", "--origin", *state(demo_platform)).stdout
     assert "max_attempts = 5  default" in text
+    assert re.search(r'http_address = "127\.0\.0\.1:\d+"  from headrace up, as flag --http-address\b', text)
     assert (demo_platform.state_dir / "credential").read_text() not in text + json.dumps(shown)
     unknown = headrace_here("config", "show", "nobody", *state(demo_platform))
     assert unknown.returncode == 1

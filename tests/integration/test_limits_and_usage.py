@@ -21,6 +21,15 @@ pytestmark = pytest.mark.anyio
 MODEL = "headrace-demo"
 PROMPT = [5, 6, 7, 8]
 PATIENCE = 30.0
+TALK = [{"role": "user", "content": "Who?"}]
+UNLIMITED: dict[str, dict[str, Any]] = {
+    "/tokenize": {"model": MODEL, "prompt": "Who?"},
+    "/detokenize": {"model": MODEL, "tokens": PROMPT},
+    "/v1/messages/count_tokens": {"model": MODEL, "messages": TALK},
+    "/v1/responses/input_tokens": {"model": MODEL, "input": "Who?"},
+    "/v1/moderations": {"input": "Who?"},
+}
+"""Paths on which no model computes, with a body for each."""
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +95,22 @@ async def test_200_clients_of_two_gateways_get_exactly_what_the_key_has(
     records = recorded(folder, key_id)
     assert {record.request_id for record in records} == {answer.json()["id"][len("cmpl-") :] for answer in good}
     assert len(records) == 77
+
+
+async def test_what_no_model_computes_is_outside_of_limits_and_records(
+    platform: InProcessPlatform, keys: KeyFile, folder: Path, root: Path
+) -> None:
+    headers, key_id = await make_key(platform, keys, requests_per_minute=1)
+    statuses = [(await ask(platform.https[0], headers)).status_code for _ in range(2)]
+    assert statuses == [200, 429]
+    async with httpx2.AsyncClient(timeout=PATIENCE, base_url=platform.https[0], headers=headers) as client:
+        for path, content in UNLIMITED.items():
+            answers = [await client.post(path, json=content) for _ in range(10)]
+            assert {answer.status_code for answer in answers} == {200}, (path, answers[-1].text)
+    assert len(recorded(folder, key_id)) == 1
+    flags = (root / "docs" / "guide" / "keys.md").read_text().splitlines()
+    (limits,) = [line for line in flags if line.startswith("| `--requests-per-minute`")]
+    assert [path for path in UNLIMITED if path not in limits and f"`{path.rpartition('/')[2]}`" not in limits] == []
 
 
 async def test_tokens_that_were_reserved_and_not_generated_go_back(platform: InProcessPlatform, keys: KeyFile) -> None:

@@ -84,7 +84,7 @@ def usage_of(given: Json) -> TokenUsage:
 
 def model_of(given: Json) -> Model:
     """Reads an entry of /v1/models."""
-    known = {name: given[name] for name in Model.__slots__ if given.get(name)}
+    known = {name: given[name] for name in Model.__slots__ if given.get(name) is not None}
     return Model(name=given["id"], **known)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -36,6 +37,16 @@ ANSWER = {
     "choices": [{"index": 0, "text": "yes", "finish_reason": "stop", "token_ids": [7]}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1},
 }
+CHAT_ANSWER = {
+    "choices": [{"index": 0, "message": {"content": "yes"}, "finish_reason": "stop", "token_ids": [7]}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+}
+EMBEDDINGS = {"data": [{"embedding": [1.0]}], "usage": {"prompt_tokens": 1}}
+BASE, CHAT, ENCODER = (
+    {"id": "base", "can_chat": False},
+    {"id": "chat", "can_chat": True},
+    {"id": "encoder", "embedding_size": 1},
+)
 EVENT = {"choices": [{"index": 0, "text": "ye", "finish_reason": None, "token_ids": [6]}], "usage": None}
 
 
@@ -59,8 +70,8 @@ async def server(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                length = next(int(line[16:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:")
-                requests.append(head + await reader.readexactly(length))
+                lengths = [int(line[16:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"]
+                requests.append(head + await reader.readexactly(sum(lengths)))
                 writer.write(next(left, b""))
                 if closes:
                     return
@@ -116,10 +127,32 @@ def test_a_dropped_connection_is_retried() -> None:
     assert (found.text, len(requests)) == ("yes", 2)
 
 
+def asked_models(*models: dict[str, Any]) -> list[str]:
+    """Returns the models that a chat, a further one and an embedding ask where these are served."""
+
+    async def ask_each() -> list[bytes]:
+        served = answer({"data": list(models)})
+        replies = (served, answer(CHAT_ANSWER), answer(CHAT_ANSWER), served, answer(EMBEDDINGS))
+        async with server(*replies) as (address, requests), Headrace(address) as client, asyncio.timeout(20):
+            assert (await client.chat("a")).text == (await client.chat("b")).text == "yes"
+            await client.embed(["a"])
+            return requests
+
+    requests = asyncio.run(ask_each())
+    assert [request.split()[1] for request in requests].count(b"/v1/models") == 2
+    return [json.loads(request.split(b"\r\n\r\n")[1])["model"] for request in requests if request[:4] == b"POST"]
+
+
+def test_the_first_model_that_fits_is_asked_where_none_is_named() -> None:
+    assert asked_models(ENCODER, BASE, CHAT) == ["chat", "chat", "encoder"]
+    assert asked_models(BASE, ENCODER) == ["base", "base", "encoder"]
+
+
 def test_a_silent_server_ends_with_the_deadline() -> None:
     found, requests = ask(timeout=0.2)
     assert (type(found), len(requests)) == (DeadlineExceeded, 1)
-    assert b"x-headrace-timeout-ms: 200" in requests[0].lower()
+    (left,) = re.findall(rb"x-headrace-timeout-ms: (\d+)", requests[0].lower())
+    assert 100 < int(left) <= 200
 
 
 @pytest.mark.parametrize("content", ["<html>", "{}", "[]", '{"choices": [], "usage": {}}', '{"choices": [{}]}'])

@@ -1,6 +1,7 @@
 """Responses are kept per tenant, for their time, within their bytes, across processes that are killed."""
 
 import resource
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,6 +40,22 @@ def test_a_new_value_replaces_the_old(tmp_path: Path) -> None:
     assert store.get("a", b"key") == b"two"
     assert len(store) == 1
     store.close()
+
+
+def test_what_is_replaced_may_remain_only_where_no_other_user_reads(tmp_path: Path, root: Path) -> None:
+    """A response is deleted by another value in its place. Its text may stay in pages of the file that nothing names,
+    as the guide says."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o755)
+    store = ResponseStore(folder, 4 * MEGABYTE)
+    store.put("a", b"key", b"a secret" * 1000, 10)
+    store.put("a", b"key", b"null", 10)
+    assert store.get("a", b"key") == b"null"
+    store.close()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    assert modes == {"cache": 0o700, "data.mdb": 0o600, "lock.mdb": 0o600}
+    guide = " ".join((root / "docs" / "guide" / "api.md").read_text().split())
+    assert "its text may remain in the cache's file, which only the platform's user can read" in guide
 
 
 def test_the_oldest_make_room(tmp_path: Path) -> None:

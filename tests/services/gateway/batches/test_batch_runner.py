@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from headrace.gateway.batches.batch_runner import BatchRunner
 from headrace.gateway.batches.lines.line_call import LineCall
 from headrace.gateway.batches.lines.line_caller import LineCaller
 from headrace.gateway.batches.lines.line_endpoint import LineEndpoint
-from headrace.gateway.batches.lines.result_log import read_results
+from headrace.gateway.batches.lines.result_log import ResultLog, read_results
 from headrace.gateway.batches.storage.batch_record import BatchRecord
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.batches.storage.timed_id import BATCH, new_id
@@ -247,3 +248,32 @@ async def test_a_batch_that_waits_is_cancelled_at_once(gateways: Gateways) -> No
     began = time.monotonic()
     await until(lambda: gateways.found(record).status == "cancelled")
     assert time.monotonic() - began < 5
+
+
+async def test_a_batch_that_finds_a_full_disk_goes_on_once_there_is_room(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full for two of its starts. Each line that was torn is answered again."""
+    write, failed = ResultLog._write, Counter[str]()
+
+    def write_while_there_is_room(log: ResultLog, lines: Iterable[bytes]) -> None:
+        if sum(failed.values()) == 2:
+            write(log, lines)
+            return
+        first = next(iter(lines))
+        failed[json.loads(first)["custom_id"]] += 1
+        log._file.write(first[: len(first) // 2])
+        log._file.flush()
+        log._failure = OSError(errno.ENOSPC, "No space left on device")
+        raise log._failure
+
+    monkeypatch.setattr(ResultLog, "_write", write_while_there_is_room)
+    monkeypatch.setattr(batch_runner, "PAUSE_SECONDS", 0.05)
+    record = gateways.create(5)
+    gateways.allow(20)
+    gateways.start("one")
+    await until(lambda: gateways.found(record).status == "completed")
+    assert sum(failed.values()) == 2
+    assert gateways.found(record).fence > 2
+    assert sorted(gateways.output(record)) == [f"r{number}" for number in range(5)]
+    assert gateways.found(record).completed_count == 5

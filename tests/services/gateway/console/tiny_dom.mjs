@@ -18,7 +18,7 @@ class Node {
 class Element extends Node {
   constructor(tag) {
     super("");
-    Object.assign(this, { tag, childNodes: [], attributes: {}, dataset: {}, style: { setProperty() {} } });
+    Object.assign(this, { tag, childNodes: [], attributes: {}, dataset: {}, style: { setProperty(name, value) { this[name] = value; } } });
   }
 
   append(...children) {

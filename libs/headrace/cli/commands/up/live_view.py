@@ -1,5 +1,7 @@
 """View of a platform for people at a terminal."""
 
+from collections.abc import Sequence
+
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -7,6 +9,7 @@ from rich.text import Text
 from headrace.cli.commands.up.ready_page import ReadyPage
 from headrace.cli.output import console
 from headrace.cli.terminal.state_styles import STATE_STYLES
+from headrace.launch.platform_spec import ModelSource
 from headrace.supervisor.platform import Platform
 
 STOPPING = "[dim]Stopping: finishing running requests …[/]"
@@ -47,5 +50,12 @@ def _service_table(platform: Platform) -> Table:
         is_starting = process.state == "starting" and process.progress
         state = Text(process.progress if is_starting else process.state, style=STATE_STYLES[process.state])
         spec = process.spec
-        table.add_row(spec.name, state, str(process.pid or ""), spec.address(), spec.model)
+        models = Text(_with_adapters(spec.model, platform.models))
+        table.add_row(spec.name, state, str(process.pid or ""), spec.address(), models)
     return table
+
+
+def _with_adapters(names: str, models: Sequence[ModelSource]) -> str:
+    """Returns the names of a worker's models, each followed by those of its adapters: `chat + tuned, other`."""
+    adapters = {model.name: model.adapters for model in models}
+    return ", ".join(" + ".join([name, *adapters.get(name, ())]) for name in names.split(", "))

@@ -54,9 +54,20 @@ class FileRoutes:
         return needed(self._opened).files
 
     async def create_file(self, exchange: HttpExchange) -> None:
-        """Stores a file while it arrives. It can be found once it is on the disk."""
-        form = UploadForm(exchange.header("content-type") or "")
+        """Stores a file while it arrives. It can be found once it is on the disk. One for which the disk has no room
+        leaves nothing there."""
         tenant, file_id = exchange.caller.tenant.name, new_id(FILE)
+        try:
+            file = await self._receive(exchange, tenant, file_id)
+            await on_disk(self._store.add, tenant, file)
+        except OSError:
+            await on_disk(self._store.discard, tenant, file_id)
+            raise
+        await exchange.send_json(200, file.described())
+
+    async def _receive(self, exchange: HttpExchange, tenant: str, file_id: str) -> StoredFile:
+        """Writes the content of a file while it arrives, and returns its facts. Raises InvalidRequest and OSError."""
+        form = UploadForm(exchange.header("content-type") or "")
         limit = min(self._settings.file_max_bytes, await on_disk(self._store.remaining, tenant))
         byte_count = 0
         async with held_on_disk(partial(self._store.content, tenant, file_id)) as content:
@@ -67,9 +78,7 @@ class FileRoutes:
             form.end()
             # Others may have filled the folder meanwhile.
             await on_disk(self._store.remaining, tenant)
-            file = self._file(form, file_id, byte_count)
-        await on_disk(self._store.add, tenant, file)
-        await exchange.send_json(200, file.described())
+            return self._file(form, file_id, byte_count)
 
     async def list_files(self, exchange: HttpExchange) -> None:
         allowed = ("after", "limit", "order", "purpose")

@@ -41,12 +41,21 @@ class BatchStore:
         self._damage = Damage()
 
     def create(self, record: BatchRecord, content: Path) -> None:
-        """Keeps a new batch with its input, which may be deleted from then on. Raises NotFound if it was already, and
-        RateLimited if the tenant has too many batches."""
-        folder = self.folder(record.tenant, record.id)
+        """Keeps a new batch with its input, which may be deleted from then on. Raises NotFound if it was already,
+        RateLimited if the tenant has too many batches, and OSError, which leaves nothing of it."""
         self._open.mkdir(parents=True, exist_ok=True)
         if sum(name.endswith(_mark_ending(record.tenant)) for name in os.listdir(self._open)) >= MAX_OPEN:
             raise RateLimited(f"{MAX_OPEN} batches of this tenant have not ended: wait for one, or cancel it")
+        try:
+            self._write(record, content)
+        except OSError:
+            # A full disk, say: to its client there is no batch.
+            self._mark(record).unlink(missing_ok=True)
+            shutil.rmtree(self.folder(record.tenant, record.id), ignore_errors=True)
+            raise
+
+    def _write(self, record: BatchRecord, content: Path) -> None:
+        folder = self.folder(record.tenant, record.id)
         folder.mkdir(parents=True)
         try:
             _link(content, folder / INPUT)

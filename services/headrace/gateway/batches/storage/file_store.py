@@ -73,6 +73,10 @@ class FileStore:
         self.get(tenant, file_id)
         self._remove(self._folder(tenant), file_id)
 
+    def discard(self, tenant: str, file_id: str) -> None:
+        """Removes what there is of a file that could not be added."""
+        self._remove(self._folder(tenant), file_id)
+
     def remaining(self, tenant: str) -> int:
         """Returns how many bytes a tenant may still store beside its files, and the inputs and answers of its batches.
         Raises PayloadTooLarge if there are none."""
