@@ -1,6 +1,9 @@
 """Units of systemd start services that exist, with settings that they know, and give up on what cannot start."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from headrace.settings import Settings, load
 
 SERVICES = ("gateway", "tokenizer", "scheduler", "cache", "worker")
 UNITS = ("headrace@.service", "headrace-worker@.service")
+PLATFORM = "headrace.service"
 
 
 @pytest.fixture
@@ -56,6 +60,39 @@ def test_units_start_modules_that_exist(folder: Path, root: Path) -> None:
     module = template.partition(" -m ")[2]
     for service in SERVICES:
         assert (root / "services" / module.replace("%i", service).replace(".", "/") / "__main__.py").is_file()
+
+
+def test_the_platform_is_started_as_a_user_would_and_stops_its_services_itself(folder: Path) -> None:
+    (start,) = directives(folder / PLATFORM, "ExecStart")
+    command, *arguments = start.split()
+    assert (command, arguments[0]) == ("/opt/headrace/bin/headrace", "up")
+    assert "HEADRACE_UP=headrace-demo" in (folder / "up.env").read_text()
+    assert arguments[-1] == "$HEADRACE_UP"
+    assert directives(folder / PLATFORM, "KillMode") == ["mixed"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed; to run it: install it")
+def test_systemd_takes_all_units(folder: Path, tmp_path: Path) -> None:
+    """Programs stand for those that are installed on a host: systemd asks whether they are there."""
+    programs = {"/opt/headrace/bin/python": sys.executable, "/opt/headrace/bin/headrace": sys.executable}
+    for unit in folder.glob("*.service"):
+        text = unit.read_text()
+        for name, program in programs.items():
+            text = text.replace(name, program)
+        (tmp_path / unit.name).write_text(
+            re.sub(r"(?m)^ExecStart=\S*nats-server\S*", f"ExecStart={sys.executable}", text)
+        )
+    names = ["headrace.service", "headrace-nats.service", "headrace@gateway.service", "headrace-worker@two.service"]
+    assert "headrace" not in complaints(tmp_path, *names)
+    wrong = tmp_path / PLATFORM
+    wrong.write_text(wrong.read_text().replace("KillMode=mixed", "KillMode=some"))
+    assert "kill mode" in complaints(tmp_path, PLATFORM)
+
+
+def complaints(folder: Path, *units: str) -> str:
+    """Asks systemd about units. Their folder is part of what it says of them."""
+    command = ["systemd-analyze", "verify", "--man=no", *(str(folder / unit) for unit in units)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stderr
 
 
 def test_services_find_each_other(folder: Path, schemas: dict[str, type[Settings]]) -> None:

@@ -86,7 +86,7 @@ def in_a_terminal(*arguments: str, keys: str = "", wait_for: str = "") -> tuple[
 def test_a_platform_outlives_its_terminal_and_is_started_again_with_its_arguments(state: list[str]) -> None:
     shown, code = in_a_terminal("up", "other=headrace-demo", *QUICK, "-d", *state)
     assert code == 0, shown
-    assert "Runs in the background" in shown
+    assert "Running in the background" in shown
     running, first = status(state)
     assert (running, first["health"], first["models"]) == (0, "ready", ["other"])
     processes = family(first["pid"])

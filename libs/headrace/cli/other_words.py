@@ -9,8 +9,11 @@ MEANINGS: Mapping[str, tuple[str, ...]] = {
     "start": ("up",),
     "down": ("stop",),
     "list": ("models", "list"),
+    "ls": ("models", "list"),
     "pull": ("models", "pull"),
     "rm": ("models", "rm"),
+    "delete": ("models", "rm"),
+    "remove": ("models", "rm"),
 }
 """Commands that mean the same as one of Headrace."""
 HINTS: Mapping[str, str] = {

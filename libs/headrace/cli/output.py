@@ -33,12 +33,17 @@ def outliving_readers() -> Iterator[None]:
 
 def warn(message: str) -> None:
     """Prints a shortcoming, and its remedy."""
-    error_console.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True)
+    _print_error(f"[bold yellow]warning:[/] {escape(message)}")
 
 
 def fail(message: str, as_json: bool = False, code: int = 1) -> NoReturn:
     """Prints what failed, why, and what to do, and exits."""
     if as_json:
         print_json({"event": "error", "message": message})
-    error_console.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
+    _print_error(f"[bold red]error:[/] {escape(message)}")
     raise SystemExit(code)
+
+
+def _print_error(marked: str) -> None:
+    """Prints a line, between whose words a terminal may break it; elsewhere it stays one."""
+    error_console.print(marked, soft_wrap=not error_console.is_terminal)

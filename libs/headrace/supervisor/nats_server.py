@@ -41,7 +41,8 @@ class LocalNats:
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        """Address for clients. Empty: it has no port yet."""
+        return f"{HOST}:{self.port}" if self.port else ""
 
     @property
     def url(self) -> str:

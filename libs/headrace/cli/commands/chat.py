@@ -106,7 +106,7 @@ def _talk(conversation: ChatHistory, commands: ChatCommands, reader: LineReader,
         except KeyboardInterrupt:
             interrupts += 1
             if interrupts < MAX_INTERRUPTS:
-                console.print("\n[dim]Ctrl-C once more, or Ctrl-D, leaves.[/]")
+                console.print("\n[dim]Press Ctrl-C again, or Ctrl-D, to leave.[/]")
     console.print()
 
 

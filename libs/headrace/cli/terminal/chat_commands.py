@@ -71,7 +71,7 @@ class ChatCommands:
             others = ", ".join(other for other in served if other != self._conversation.settings["model"])
             return f"{self._conversation.settings['model']}" + (f"; also served: {others}" if others else "")
         if name not in served:
-            raise InvalidRequest(f"no model {name} is served; there are: {', '.join(served)}")
+            raise InvalidRequest(f"no model {name!r} is served; there are: {', '.join(served)}")
         self._conversation.settings["model"] = name
         return f"{name} answers from now on"
 
@@ -85,6 +85,8 @@ class ChatCommands:
         name, _, value = argument.partition(" ")
         if not argument:
             return self._shown()
+        if name not in SETTINGS and (near := difflib.get_close_matches(name, SETTINGS, n=1)):
+            raise InvalidRequest(f"there is no setting {name}; did you mean {near[0]}?")
         if name not in SETTINGS or not value.strip():
             raise InvalidRequest(f"write /set NAME VALUE, with one of: {', '.join(SETTINGS)}")
         if value.strip() == "-":

@@ -78,7 +78,7 @@ class ModelChanges:
         spec = self._platform.spec
         if spec.shared_worker or spec.prefill_workers:
             return "models of a shared worker, and those with prefill workers, are chosen at the start: use headrace up"
-        return "" if names else "it is the only model: load another one first"
+        return "" if names else "it is the only model served: load another one first"
 
     def _is_changed(self, name: str, served: ServedModels) -> bool:
         """Whether a model is not served as it should be."""

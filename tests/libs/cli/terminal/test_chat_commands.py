@@ -43,9 +43,10 @@ def test_settings_are_changed_and_shown(commands: ChatCommands, history: ChatHis
     [
         ("/set warmth 1", "write /set NAME VALUE, with one of: temperature"),
         ("/set seed", "write /set NAME VALUE"),
+        ("/set temprature 0", "there is no setting temprature; did you mean temperature?"),
         ("/set seed 1.5", "seed is an integer, not '1.5'"),
         ("/set temperature hot", "temperature is a number, not 'hot'"),
-        ("/model c", "no model c is served; there are: a, b"),
+        ("/model c", "no model 'c' is served; there are: a, b"),
         ("/sav x", "did you mean /save?"),
         ("/xyzzy", "/help lists them"),
         ("/save", "name a file"),

@@ -87,10 +87,10 @@ def _chosen(service: str | None, state_dir: Path, *, with_nats: bool) -> dict[st
 
 def _say_it_has_ended(state_dir: Path, lines: list[LogLine]) -> None:
     last = max((line.at for line in lines if line.at is not None), default=None)
-    when = f", the last of {last.astimezone():%Y-%m-%d %H:%M:%S}" if last else ""
+    when = f"; the last was written at {last.astimezone():%Y-%m-%d %H:%M:%S}" if last else ""
     folder = state_dir.expanduser().absolute()
     error_console.print(
-        f"[dim]No platform runs on {folder}. These lines are of one that has ended{when}.[/]", soft_wrap=True
+        f"[dim]No platform runs on {folder}. These lines are from one that has ended{when}.[/]", soft_wrap=True
     )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.commands.up.ready_page import print_addresses
+from headrace.cli.duration import duration_text
 from headrace.cli.output import console, print_json
 from headrace.cli.reach.platform_http import get
 from headrace.cli.target import AuthorityFlag, trust
@@ -69,17 +70,6 @@ def health_of(platform: dict[str, Any]) -> str:
         return f"not known: {error.message.partition('. Start one')[0]}"
     except (ValueError, AttributeError):
         return f"not known: {platform['http']} answers something else"
-
-
-def duration_text(seconds: float) -> str:
-    """Returns a time as people say it, such as 2 d 3 h, 5 min or 12 s."""
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{whole} s"
 
 
 def _show_none(state_dir: Path, error: NotFound, as_json: bool, *, is_starting: bool) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.commands.top.open_count import OpenCount, open_table
+from headrace.cli.duration import duration_text
 from headrace.cli.terminal.platform_load import ModelLoad
 from headrace.cli.terminal.shortened import shortened
 from headrace.cli.terminal.state_styles import STATE_STYLES
@@ -68,7 +69,7 @@ COLUMNS: Sequence[LoadColumn] = (
 )  # fmt: skip
 SORT_KEYS: Mapping[str, str] = {"n": "name"} | {each.key: each.title for each in COLUMNS if each.key}
 """Keys that sort, and what by."""
-KEYS_LINE = "[b]q[/] quits   [b]?[/] explains   sorted by: " + "  ".join(
+KEYS_LINE = "[b]q[/] quit   [b]?[/] help   sort by: " + "  ".join(
     f"[b]{key}[/] {name}" for key, name in SORT_KEYS.items()
 )
 """Line about the keys, with markup."""
@@ -94,10 +95,10 @@ def load_page(
 ) -> Group:
     """Returns the page for a terminal of so many columns. `residences`: where models are that take turns. `key`: the
     one that sorts. `lines`: what stands below the title. `requests`: open ones."""
-    minutes = int(time.time() - platform["started"]) // 60
+    up = duration_text(time.time() - platform["started"])
     services = platform["services"]
     ready_count = sum(service["state"] == "ready" for service in services)
-    title = Text(f"{platform['http']}   up {minutes // 60} h {minutes % 60} min   ", style="dim")
+    title = Text(f"{platform['http']}   up {up}   ", style="dim")
     title.append(f"{ready_count} of {len(services)} services ready", "" if ready_count == len(services) else "red")
     models = _models(sorted_loads(loads, key), residences, width, key)
     opened: list[RenderableType] = ["", open_table(requests, width)] if requests else []

@@ -38,8 +38,11 @@ class ReadyPage:
         if not in_background:
             console.print("\n[dim]Ctrl-C stops everything.[/]")
             return
-        console.print(f"\nRuns in the background, pid {platform['pid']}, also when this terminal is closed.")
-        for word, meaning in (("status", "what runs"), ("logs -f", "what it writes"), ("stop", "stops it")):
+        console.print(
+            f"\nRunning in the background (pid {platform['pid']}); it keeps running when this terminal is closed.",
+            soft_wrap=True,
+        )
+        for word, meaning in (("status", "shows what runs"), ("logs -f", "shows its logs"), ("stop", "stops it")):
             command = f"{own_command()} {word:7}{self._flag}"
             console.print(f"  {command.rstrip():{len(command)}}   [dim]{meaning}[/]", soft_wrap=True)
 

@@ -52,6 +52,6 @@ def test_lines_are_chosen(state: list[str]) -> None:
 
 
 def test_logs_of_a_platform_that_has_ended_say_so(state: list[str], tmp_path: Path) -> None:
-    assert "These lines are of one that has ended" in headrace_here("logs", *state).stderr
+    assert "These lines are from one that has ended" in headrace_here("logs", *state).stderr
     with StateFolder(tmp_path):
         assert headrace_here("logs", *state).stderr == ""

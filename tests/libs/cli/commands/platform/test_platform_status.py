@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.command_line import headrace_here
 
-from headrace.cli.commands.platform.platform_status import duration_text, health_of
+from headrace.cli.commands.platform.platform_status import health_of
+from headrace.cli.duration import duration_text
 from headrace.supervisor.state import StateFolder
 
 
