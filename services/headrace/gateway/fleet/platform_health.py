@@ -55,9 +55,11 @@ class PlatformHealth:
                 question.cancel()
 
     async def _is_one_serving(self, questions: Sequence[Question]) -> bool:
-        """Whether any of several processes serves. Returns as soon as one says so. The other questions go on to their
-        own deadlines: grpcio never frees the operations of a call that is cancelled (grpc issue 43360), a kilobyte for
-        each, and here that would be a thousand calls in ten minutes."""
+        """Whether any of several processes serves. Returns as soon as one says so.
+
+        The other questions end at their own deadlines. Cancelled, each would leave a kilobyte behind: grpcio does not
+        free the operations of a cancelled call (grpc issue 43360).
+        """
         asked = [asyncio.ensure_future(question()) for question in questions]
         self._asked.update(asked)
         for question in asked:
