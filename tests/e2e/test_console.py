@@ -68,8 +68,9 @@ def milliseconds(text: str) -> float:
 
 
 def test_a_chat_streams_and_its_waterfall_adds_up(console: ConsolePage) -> None:
-    console.ask_and_wait(QUESTION)
     page = console.page
+    page.fill("#p-temperature", "0")
+    console.ask_and_wait(QUESTION)
     assert "running batch" in page.inner_text(".message.assistant .text")
     spent = [milliseconds(text) for text in page.locator(".fall tbody td:nth-child(3)").all_inner_texts()]
     names, values = (page.locator(f".facts {tag}").all_inner_texts() for tag in ("dt", "dd"))
@@ -78,7 +79,7 @@ def test_a_chat_streams_and_its_waterfall_adds_up(console: ConsolePage) -> None:
     record = httpx2.get(f"{console.url}/headrace/requests/last", timeout=10).json()
     assert sum(spent) == pytest.approx(record["total_ms"], rel=0.05)
     assert 0.95 * record["total_ms"] <= sum(record["stages_ms"].values()) <= wall
-    assert facts["Tokens"] == f"{record['prompt_tokens']} + {record['output_tokens']}"
+    assert facts["Tokens"] == f"{record['prompt_tokens']} in, {record['output_tokens']} out"
     assert facts["Finish reason"] == "stop"
     assert milliseconds(facts["TTFT (gateway)"]) <= milliseconds(facts["TTFT (browser)"]) <= wall
 
@@ -207,11 +208,13 @@ def test_what_is_copied_runs(console: ConsolePage) -> None:
     page = console.page
     page.fill("#p-max_tokens", "4")
     page.fill("#compose", 'It\'s "quoted" & $odd: what is batching?')
+    page.click("#menu")
     words = shlex.split(console.copied("text=Copy as curl", "Command"))
     body = json.loads(words[words.index("-d") + 1])
     answer = httpx2.post(words[2], json=body, timeout=20)
     assert (words[:2], answer.status_code) == (["curl", "-sN"], 200)
     assert body["messages"][0]["content"] == 'It\'s "quoted" & $odd: what is batching?'
+    page.click("#menu")
     code = console.copied("text=Copy as Python", "Code")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -262,7 +265,7 @@ def test_requests_are_listed_and_explained(console: ConsolePage) -> None:
     console.until("![...document.querySelectorAll('td .tag')].some((tag) => tag.textContent !== 'finished')")
     page.click("tbody a >> nth=0")
     page.wait_for_selector(".fall")
-    assert "(100.0 %)" in page.inner_text("figcaption")
+    assert "(100.0%)" in page.inner_text("figcaption")
     last = httpx2.get(f"{console.url}/headrace/requests?outcome=finished&limit=1", timeout=10).json()["data"][0]
     assert page.locator(".command code").all_inner_texts() == [
         f"headrace trace {last['request_id']}",

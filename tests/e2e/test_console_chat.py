@@ -121,6 +121,7 @@ def test_the_first_page_invites(chat: ConsolePage) -> None:
     )
     assert facts["Context"] == "2,048 tokens"
     assert facts["Parameters"] == "4.0 million"
+    set_option(chat, "temperature", "0")
     page.click(f".examples >> text={QUESTION}")
     page.wait_for_selector(WRITTEN)
     assert "running batch" in answers(chat)[0]
@@ -258,6 +259,7 @@ def test_reasoning_and_calls_are_folded(chat: ConsolePage) -> None:
 
 def test_reload_and_the_list_keep_conversations(chat: ConsolePage) -> None:
     page = chat.page
+    set_option(chat, "temperature", "0")
     say(chat)
     said = answers(chat)
     page.reload()
@@ -512,11 +514,12 @@ def test_a_file_is_dropped_on_the_page(chat: ConsolePage) -> None:
 def test_the_context_in_use_is_shown(chat: ConsolePage) -> None:
     answer_with(chat, {"content": "x"}, usage={"prompt_tokens": 500, "completion_tokens": 12})
     say(chat)
-    assert chat.page.inner_text("#context") == "512 of 2,048 tokens (25.0 %)"
+    assert chat.page.inner_text("#context") == "512 of 2,048 tokens (25.0%)"
 
 
 def test_a_refusal_is_shown_and_tried_again(chat: ConsolePage) -> None:
     page = chat.page
+    set_option(chat, "temperature", "0")
     refusal = json.dumps({"error": {"message": "the queue is full", "code": "overloaded"}})
     page.route("**/v1/chat/completions", lambda route: route.fulfill(status=429, body=refusal))
     say(chat)

@@ -83,6 +83,7 @@ def test_a_key_is_asked_for_before_anything_else(console: ConsolePage, plain: st
     console.ask_and_wait("Hello")
     assert console.page.evaluate("sessionStorage.getItem('headrace.key')") == plain
     assert plain not in console.page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
+    console.page.click("#menu")
     copied = console.copied("text=Copy as curl", "Command")
     assert "$HEADRACE_API_KEY" in copied
     assert plain not in copied

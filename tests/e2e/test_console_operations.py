@@ -107,11 +107,11 @@ def test_a_model_gets_another_name_and_loses_it(console: ConsolePage) -> None:
     page.fill("#alias-name", "gpt-4o")
     page.click("#served-confirm")
     page.wait_for_selector("#notice:has-text('gpt-4o is answered by headrace-demo')")
-    page.wait_for_selector("td:has-text('name of headrace-demo')")
+    page.wait_for_selector("td:has-text('alias of headrace-demo')")
     page.click("[data-focus='unload-gpt-4o']")
     page.click("#served-confirm")
     page.wait_for_selector("#notice:has-text('gpt-4o is no longer served')")
-    page.wait_for_selector("td:has-text('name of headrace-demo')", state="detached")
+    page.wait_for_selector("td:has-text('alias of headrace-demo')", state="detached")
 
 
 def test_a_model_that_cannot_be_loaded_says_why_where_it_was_asked_for(console: ConsolePage) -> None:
@@ -131,7 +131,7 @@ def test_the_last_worker_is_drained_by_force_only(console: ConsolePage) -> None:
     page = console.page
     console.open("fleet", "[data-focus='drain-worker-0']")
     page.click("[data-focus='drain-worker-0']")
-    assert "Then its process ends." in page.inner_text("#drain-dialog")
+    assert "Then its process exits." in page.inner_text("#drain-dialog")
     page.click("#drain-confirm")
     page.wait_for_selector("#drain-dialog .failure")
     assert "is the last worker of headrace-demo" in page.inner_text("#drain-dialog .failure")
@@ -191,6 +191,8 @@ def test_a_phone_shows_outcome_and_status_without_scrolling(browser: Any, demo_p
             assert box["x"] + box["width"] <= PHONE["width"]
         console.open("requests", "td .tag.bad")
         assert console.page.is_visible("td:has-text('status 404')")
+        console.open("usage", ".stackbar")
+        assert console.page.locator(".scroll").first.evaluate(overflow) <= 1
 
 
 def test_an_operation_is_tried(console: ConsolePage) -> None:

@@ -9,6 +9,7 @@ const { chart } = await near("chart.js");
 const { search } = await near("search.js");
 const { roundUp, runs, summary, trend } = await near("trend.js");
 const { verdictOf } = await near("verdict.js");
+const { waterfall } = await near("waterfall.js");
 const given = JSON.parse(readFileSync(0, "utf8"));
 
 const drawn = (times, series) => chart("Speed", times, series, (value) => `${value}/s`);
@@ -19,6 +20,7 @@ const pair = drawn([0, 10], [["median", [1, 2]], ["95th", [null, null]]]);
 process.stdout.write(JSON.stringify({
   cached: given.cached.map(cachedTokens),
   verdicts: given.records.map(verdictOf),
+  sums: given.sums.map((one) => found([], waterfall(one), "figcaption")[0].textContent),
   searches: given.searches.map((one) => search(given.listed, one, given.now).map((record) => record.id)),
   trends: given.trends.map(([figure, model]) => trend(given.history, figure, model)),
   summary: [summary([1, null, 3]), summary([null, null])],

@@ -110,6 +110,10 @@ TRENDS: list[tuple[list[str], list[float | None]]] = [
     (["running", "unknown"], [None, None, None]),
 ]
 
+SUMS: dict[str, Json] = {
+    "Stages add up to 0.48 ms of 0.48 ms (100.0%).": {"stages_ms": {"parse": 0.25, "flush": 0.24}, "total_ms": 0.48},
+    "Stages add up to 3.00 ms of 4.00 ms (75.0%).": {"stages_ms": {"parse": 1, "flush": 2}, "total_ms": 4},
+}
 
 CACHED: dict[str, Json] = {
     "0": {"cached_tokens": 0, "cached_tokens_from": {"memory": 0, "disk": 0, "worker": 0, "store": 0}},
@@ -131,6 +135,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Json:
     given = {
         "cached": list(CACHED.values()),
         "records": list(SENTENCES.values()),
+        "sums": list(SUMS.values()),
         "listed": LISTED,
         "searches": [one for one, _ in SEARCHES],
         "now": 3100,
@@ -142,6 +147,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Json:
 
 def test_one_sentence_says_why(played: Json) -> None:
     assert played["verdicts"] == list(SENTENCES)
+
+
+def test_stages_never_add_up_to_more_than_the_whole(played: Json) -> None:
+    assert played["sums"] == list(SUMS)
 
 
 def test_cached_tokens_name_their_places(played: Json) -> None:

@@ -36,7 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Json:
 def test_the_hint_says_how_tokens_are_shaded(page: Json) -> None:
     assert page["hint"].startswith("More strongly shaded: less likely.")
     assert page["texts"] == list(SHOWN)
-    assert page["labels"] == ["Sure, 100.0 %", "it, 60.0 %", "may, 10.0 %"]
+    assert page["labels"] == ["Sure, 100.0%", "it, 60.0%", "may, 10.0%"]
     sure, likely, unlikely = page["shades"]
     assert sure == 0 < likely < unlikely
 

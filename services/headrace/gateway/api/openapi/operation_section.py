@@ -30,7 +30,7 @@ def operation_section(method: str, path: str, operation: Json, schemas: Json) ->
 
 
 def _note(operation: Json) -> str:
-    found = ["Needs a key, where the platform has keys." if "security" in operation else "Needs no key."]
+    found = ["Needs an API key if the platform requires one." if "security" in operation else "Needs no API key."]
     if "text/event-stream" in operation["responses"]["200"]["content"] and "requestBody" in operation:
         found.append("With stream, the answer comes in pieces.")
     return f'<p class="muted small">{" ".join(found)}</p>'

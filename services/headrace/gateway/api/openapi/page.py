@@ -10,7 +10,7 @@ from headrace.gateway.api.openapi.schema_fields import field_list, schema_id, ty
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Text", ("/v1/chat", "/v1/completions", "/tokenize", "/detokenize", "/headrace/streams")),
     ("Responses", ("/v1/responses",)),
-    ("Messages, as Anthropic has them", ("/v1/messages",)),
+    ("Anthropic Messages", ("/v1/messages",)),
     ("Embeddings and ranking", ("/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/moderations")),
     ("Models", ("/v1/models",)),
     ("Files and batches", ("/v1/files", "/v1/batches")),

@@ -6,7 +6,6 @@ import { roundUp, runs, summary } from "./trend.js";
 const WIDTH = 300;
 const HEIGHT = 80;
 const LEAST_SECONDS = 300;
-const DASH = 0.012;
 
 /** `series`: pairs of a name and values; `write`: a value as text; `top`: the value at the upper edge, if that is fixed. */
 export function chart(title, times, series, write, top = 0) {
@@ -27,9 +26,9 @@ export function chart(title, times, series, write, top = 0) {
 
 function line(points, at) {
   const place = ([x, y]) => `${(x * WIDTH).toFixed(1)},${(HEIGHT - Math.min(1, y) * (HEIGHT - 2) - 1).toFixed(1)}`;
-  // A single point has no length: a short dash shows it.
-  const shown = points.length > 1 ? points : [[points[0][0] - DASH, points[0][1]], points[0]];
-  return svg("polyline", { class: `chart-line line-${at}`, points: shown.map(place).join(" ") });
+  // A line from a single point to itself is its round end: a dot.
+  const shown = points.length > 1 ? points : [points[0], points[0]];
+  return svg("polyline", { class: `chart-line line-${at}${points.length > 1 ? "" : " chart-dot"}`, points: shown.map(place).join(" ") });
 }
 
 function told({ name, sum }, write, isNamed) {

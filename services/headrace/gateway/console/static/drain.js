@@ -35,10 +35,10 @@ function openDrain(worker, others) {
   };
   const dialog = h("dialog", { id: "drain-dialog", "aria-labelledby": "drain-title", on: { close: () => { dialog.remove(); document.querySelector(`[data-focus="${CSS.escape(`drain-${worker.id}`)}"]`)?.focus(); } } },
     h("form", { method: "dialog", on: { submit } }, h("h2", { id: "drain-title" }, `Drain ${worker.id}`),
-      h("p", {}, `It takes no new requests${worker.sessions ? `. Its ${requests(worker.sessions)} of ${worker.model} continue on other workers, with the same tokens` : ", and has none now"}. Then its process ends.`),
+      h("p", {}, `It accepts no new requests${worker.sessions ? `. Its ${requests(worker.sessions)} of ${worker.model} continue on other workers, with the same tokens` : "; none are running"}. Then its process exits.`),
       others.length > 0 && h("p", {}, `${others.join(", ")} ${others.length > 1 ? "are" : "is"} of the same process, and ${others.length > 1 ? "end" : "ends"} with it.`),
-      h("p", { class: "muted small" }, "What started the process may start it again: headrace up and Kubernetes do, so there a drain is a restart."),
-      h("div", { class: "field" }, h("label", { for: "drain-patience" }, "Seconds in which requests may still end where they are"), patience), said,
+      h("p", { class: "muted small" }, "headrace up and Kubernetes start the process again, so there draining is a restart."),
+      h("div", { class: "field" }, h("label", { for: "drain-patience" }, "Seconds to let running requests finish here"), patience), said,
       h("div", { class: "row end" }, cancel, confirm)));
   document.body.append(dialog);
   dialog.showModal();

@@ -21,7 +21,7 @@ const sum = (rows, name) => rows.reduce((total, row) => total + row[name], 0);
 
 const LOAD = () => [["Worker"], ["Model", false, "wide"], ["State"], ["Running", true], [hint("Waiting", "Sequences that the worker has taken and not begun yet."), true, "wide"],
   [hint("Sessions", "Sequences that the worker holds state for: running, waiting, or set aside for others."), true, "wide"], [hint("Credit", "Further sequences that the worker would take now. At 0 it is full, and requests wait in the scheduler's queue."), true, "wide"],
-  [hint("KV blocks", "Blocks of keys and values that live sequences hold, of all that the worker has. A model that makes embeddings has none."), true, "wide"], ["In use", true], [h("span", { class: "offscreen" }, "Actions")]];
+  [hint("KV blocks", "Blocks of keys and values that live sequences hold, of all that the worker has. A model that makes embeddings has none."), true, "wide"], ["In use", true], [h("span", { class: "offscreen" }, "Actions"), true]];
 const MEMORY = () => [["Worker"], [hint("Prefix hits", "Share of the prompt tokens that were in the prefix cache already and did not have to be computed."), true, "wide"], [hint("Draft acceptance", "Share of the drafted tokens that were right. A dash: the worker drafts none."), true, "wide"],
   [hint("Preempted", "Times that a running sequence had to give up its blocks to others and continued later."), true, "wide"], [hint("Weights", "Memory of the model's weights."), true, "wide"],
   [hint("KV reserved", "Memory set aside for keys and values when the worker started. What was never written to does not count in the process's memory, so this may be more."), true],
@@ -40,7 +40,7 @@ class FleetPage {
   }
 
   open() {
-    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "All services and gateways, every second.")), this.said);
+    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "All services and gateways, updated every second.")), this.said);
     poll(() => this.read(), REFRESH_MS, this.signal);
   }
 

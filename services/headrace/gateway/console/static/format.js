@@ -3,7 +3,7 @@
 const whole = new Intl.NumberFormat("en-US");
 
 export const count = (number) => (number === null || number === undefined ? "–" : whole.format(number));
-export const share = (part) => `${(part * 100).toFixed(1)} %`;
+export const share = (part) => `${(part * 100).toFixed(1)}%`;
 export const rate = (number) => (number ? `${number >= 100 ? whole.format(Math.round(number)) : number.toFixed(1)}/s` : "–");
 
 export function milliseconds(number) {

@@ -3,9 +3,10 @@
 import { readKey } from "./api.js";
 import { ask, findRecord } from "./answer.js";
 import { cachedTokens } from "./cached.js";
-import { copyButton, facts, failure, h, show } from "./dom.js";
+import { copy, facts, failure, h, show } from "./dom.js";
 import { embeddingForm } from "./embedding.js";
 import { count, milliseconds, rate } from "./format.js";
+import { menu } from "./menu.js";
 import { forApi, messageView, pretty, reasoningView } from "./messages.js";
 import { kindOf, readModels, titleOf } from "./models.js";
 import { chatBody, chosen, parametersForm } from "./parameters.js";
@@ -78,14 +79,14 @@ class Playground {
       : h("button", { type: "button", class: "primary", id: "send", "data-focus": "main", title: "Ctrl Enter", on: { click: () => this.send() } }, "Send");
     show(this.actions, main, !this.running && [quiet("Add system", () => this.add("system"), { title: "Adds a system message at the top" }), quiet("Add assistant", () => this.add("assistant")),
       state.messages.length > 0 && quiet("Run again", () => this.again()), state.messages.length > 0 && quiet("Clear", () => { state.messages = []; state.last = null; this.drawMessages(); this.drawReport(); })],
-    h("span", { class: "spacer" }), copyButton("Copy as curl", "Command", () => this.snippet((body) => asCurl("v1/chat/completions", body, chosen.class, readKey()))),
-    copyButton("Copy as Python", "Code", () => this.snippet((body) => asPython(body, chosen.class, readKey()))));
+    h("span", { class: "spacer" }), menu("Copy the request", [["Copy as curl", () => copy(this.snippet((body) => asCurl("v1/chat/completions", body, chosen.class, readKey())), "Command")],
+      ["Copy as Python", () => copy(this.snippet((body) => asPython(body, chosen.class, readKey())), "Code")]]));
   }
 
   drawMessages() {
     const { messages } = state;
     const answered = new Set(messages.filter((message) => message.role === "tool").map((message) => message.callId));
-    show(this.conversation, messages.length === 0 && h("p", { class: "muted empty" }, "The conversation is empty. Write below; Ctrl Enter sends."), messages.map((message, at) => messageView(message, at + 1, {
+    show(this.conversation, messages.length === 0 && h("p", { class: "muted empty" }, "The conversation is empty. Write below", h("span", { class: "keyboard" }, "; Ctrl Enter sends"), "."), messages.map((message, at) => messageView(message, at + 1, {
       change: (fields) => { Object.assign(message, fields); this.drawMessages(); this.drawTab(); },
       edited: () => this.drawTab(),
       remove: () => { messages.splice(at, 1); this.drawMessages(); this.drawTab(); },
@@ -232,7 +233,7 @@ function fallOf(answer) {
 function numbers(answer) {
   const told = answer.record ?? answer.timings;
   const { usage } = answer;
-  const tokens = usage ? `${count(usage.prompt_tokens)} + ${count(usage.completion_tokens)}` : told ? `${count(told.prompt_tokens)} + ${count(told.output_tokens)}` : null;
+  const tokens = usage ? `${count(usage.prompt_tokens)} in, ${count(usage.completion_tokens)} out` : told ? `${count(told.prompt_tokens)} in, ${count(told.output_tokens)} out` : null;
   return facts([
     ["TTFT (browser)", milliseconds(answer.firstMs), "Measured in this browser"], ["TTFT (gateway)", milliseconds(told?.ttft_ms), "Measured by the gateway"],
     ["Tokens/s (browser)", rate(answer.seenRate), "After the first token, measured in this browser"], ["Tokens/s (gateway)", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],

@@ -7,11 +7,17 @@ import { clock, count, milliseconds, rate } from "./format.js";
 import { verdictOf } from "./verdict.js";
 import { waterfall } from "./waterfall.js";
 
+const LONGEST_WHOLE = 17;
+const SHORTEST_MS = 200;
+
 export const nameOf = (record) => record.request_id || record.id;
+
+/** A path may break after each slash. */
+export const breakable = (path) => path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : [part]));
 
 export function outcome(record) {
   // A long name may break after each of its words, and nowhere else.
-  const words = record.outcome.split("_").flatMap((word, at) => (at ? ["_", h("wbr"), word] : [word]));
+  const words = record.outcome.length > LONGEST_WHOLE ? record.outcome.split("_").flatMap((word, at) => (at ? ["_", h("wbr"), word] : [word])) : record.outcome;
   return h("span", { class: record.outcome === "finished" ? "tag" : "tag bad" }, words);
 }
 
@@ -37,13 +43,18 @@ const back = () => h("p", {}, h("a", { href: "#/requests" }, "All requests"));
 
 function details(record) {
   return facts([
-    ["Started", clock(record.started)], ["Total", milliseconds(record.total_ms)], ["First token", milliseconds(record.ttft_ms)],
-    ["Decoding", rate(record.tokens_per_second)], ["Prompt tokens", count(record.prompt_tokens)], ["Cached", cachedTokens(record)],
-    ["Output tokens", count(record.output_tokens)], ["Finish", record.finish_reasons.join(", ")], ["HTTP status", record.status],
+    ["Started", clock(record.started)], ["Total", milliseconds(record.total_ms)], ["TTFT", milliseconds(record.ttft_ms)],
+    ["Decoding", decodingRate(record)], ["Prompt tokens", count(record.prompt_tokens)], ["Cached", cachedTokens(record)],
+    ["Output tokens", count(record.output_tokens)], ["Finish reason", record.finish_reasons.join(", ")], ["HTTP status", record.status],
     ["Class", record.class], ["Tenant", record.tenant], ["Worker", record.worker], ["Attempts", record.attempts],
-    ["Stream", record.stream ? "yes" : "no"], ["Response cache", record.response_cache], ["Path", `${record.api} ${record.path || record.route}`], ["Gateway", record.gateway],
+    ["Stream", record.stream ? "yes" : "no"], ["Response cache", record.response_cache], ["Endpoint", record.api === "grpc" ? "gRPC" : breakable(record.path || record.route)], ["Gateway", record.gateway],
     ["Client's id", h("code", {}, record.id)], ["Request id", h("code", {}, record.request_id || "–")], ["Trace id", record.trace_id && h("code", {}, record.trace_id)],
   ]);
+}
+
+/** Tokens per second after the first. Null where they came too quickly to say. */
+function decodingRate({ output_tokens: tokens, tokens_per_second: speed }) {
+  return speed && ((tokens - 1) / speed) * 1000 >= SHORTEST_MS ? rate(speed) : null;
 }
 
 function commands(record) {
@@ -52,5 +63,5 @@ function commands(record) {
 }
 
 export function command(text) {
-  return h("div", { class: "command" }, h("code", {}, text), copyButton("Copy", "Command", () => text));
+  return h("div", { class: "command" }, h("code", { tabindex: "0" }, text), copyButton("Copy", "Command", () => text));
 }

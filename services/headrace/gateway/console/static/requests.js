@@ -4,7 +4,7 @@ import { poll } from "./api.js";
 import { failure, h, show, table } from "./dom.js";
 import { clock, count, milliseconds } from "./format.js";
 import { Records } from "./records.js";
-import { nameOf, outcome, requestPage } from "./request.js";
+import { breakable, nameOf, outcome, requestPage } from "./request.js";
 import { RANGES, SORTS, search } from "./search.js";
 
 const REFRESH_MS = 2000;
@@ -32,8 +32,8 @@ class RequestList {
     const text = h("input", { id: "search", type: "search", value: chosen.text, placeholder: "Id, model, path, tenant, error", autocomplete: "off", spellcheck: "false", "data-shortcut": "compose", on: { input: () => { chosen.text = text.value; this.draw(); } } });
     const live = h("input", { type: "checkbox", id: "live", checked: chosen.live, on: { change: () => { chosen.live = live.checked; } } });
     const sorts = Object.fromEntries(Object.entries(SORTS).map(([name, [title]]) => [name, title]));
-    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Requests"), h("label", { class: "check", for: "live" }, live, "Refresh")),
-      h("div", { class: "filters", role: "search" }, field("search", "Search", text), this.model, this.outcome, this.select("range", "Began", RANGES), this.select("sort", "Order", sorts)), this.list, this.found);
+    show(this.main, h("div", { class: "page-head" }, h("h1", {}, "Requests"), h("label", { class: "check", for: "live" }, live, "Auto-refresh")),
+      h("div", { class: "filters", role: "search" }, field("search", "Search", text), this.model, this.outcome, this.select("range", "Started", RANGES), this.select("sort", "Sort by", sorts)), this.list, this.found);
     poll(async () => { if (chosen.live || !this.records.known.size) await this.read(); }, REFRESH_MS, this.signal);
   }
 
@@ -84,13 +84,13 @@ function fillSelect(select, options, value) {
 }
 
 function foundText(found, all) {
-  const whole = found === all ? `${count(all)} requests are kept.` : `${count(found)} of ${count(all)} kept requests.`;
+  const whole = found === all ? `${count(all)} request${all === 1 ? "" : "s"} kept.` : `${count(found)} of ${count(all)} kept requests.`;
   return found > SHOWN ? `${whole} The first ${SHOWN} are shown.` : whole;
 }
 
 function row(record) {
   const title = record.operation || record.path || record.route || "refused";
-  const link = h("a", { href: `#/requests/${encodeURIComponent(nameOf(record))}`, "data-focus": nameOf(record) }, title);
+  const link = h("a", { href: `#/requests/${encodeURIComponent(nameOf(record))}`, "data-focus": nameOf(record) }, breakable(title));
   const where = h("span", { class: "narrow muted small" }, [clock(record.started), record.model].filter(Boolean).join(" · "));
   const reason = record.error && h("span", { class: "reason muted small" }, record.operation && !record.model ? `${record.path}: ${record.error}` : record.error);
   return [clock(record.started), h("div", { class: "lines" }, link, where, reason), record.model || "–", record.class, record.tenant || "–",

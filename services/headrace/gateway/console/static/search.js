@@ -6,7 +6,7 @@ export const SORTS = {
   total: ["Longest in total", (record) => record.total_ms],
   tokens: ["Most tokens", (record) => record.prompt_tokens + record.output_tokens],
 };
-export const RANGES = { "": "All kept", 300: "Last 5 minutes", 900: "Last 15 minutes", 3600: "Last hour", 86400: "Last day" };
+export const RANGES = { "": "Any time", 300: "Last 5 minutes", 900: "Last 15 minutes", 3600: "Last hour", 86400: "Last day" };
 
 const SEARCHED = ["id", "request_id", "model", "path", "route", "operation", "tenant", "error", "outcome", "worker", "status"];
 

@@ -1,4 +1,4 @@
-// Models, adapters and names that are served, and what changes them while the platform runs.
+// Models, adapters and aliases that are served, and what changes them while the platform runs.
 
 import { ask, get, poll } from "./api.js";
 import { announce, failure, h, show } from "./dom.js";
@@ -9,10 +9,10 @@ const CHANGE_MS = 600_000;
 
 /** A panel that reads and draws itself, and stays hidden where models are chosen at the start. */
 export function servedSection(signal) {
-  const table = new LiveTable("Models served", [["Name"], ["Kind"], [h("span", { class: "offscreen" }, "Actions")]], "Nothing is served.");
+  const table = new LiveTable("Models served", [["Name"], ["Kind", false, "wraps"], [h("span", { class: "offscreen" }, "Actions"), true]], "Nothing is served.");
   const said = h("p", { class: "muted small" });
   let models = [];
-  const buttons = h("div", { class: "row panel-actions" }, button("load-model", "Load a model…", () => openLoad(models)), button("name-model", "Add a name…", () => openName(models)));
+  const buttons = h("div", { class: "row panel-actions" }, button("load-model", "Load a model…", () => openLoad(models)), button("name-model", "Add an alias…", () => openName(models)));
   const section = h("section", { class: "panel flush", hidden: true },
     h("h2", {}, "Models served"), buttons, table.element, said);
   let isOffered = true;
@@ -44,16 +44,16 @@ function row(one, served) {
     "New requests get an error at once, and running ones have four seconds. It can be loaded again."))];
 }
 
-const aliasRow = (name, model) => [name, `name of ${model}`, button(`unload-${name}`, "Remove", () => openUnload(name, `headrace/aliases/${encode(name)}`, `${model} is still served.`))];
+const aliasRow = (name, model) => [name, `alias of ${model}`, button(`unload-${name}`, "Remove", () => openUnload(name, `headrace/aliases/${encode(name)}`, `${model} is still served.`))];
 
 const encode = (name) => name.split("/").map(encodeURIComponent).join("/");
 
 function openLoad(models) {
   const name = text("load-name", "my-model");
   const source = text("load-source", "/path/to/model.gguf");
-  const base = h("select", { id: "load-base" }, h("option", { value: "" }, "none: it is a model"), models.map((model) => h("option", { value: model }, model)));
+  const base = h("select", { id: "load-base" }, h("option", { value: "" }, "None (a full model)"), models.map((model) => h("option", { value: model }, model)));
   open("Load a model", "Load", [field("Name", name), field("Folder or GGUF file on the platform's machine, a pulled hub id, or a name of the catalogue", source), field("LoRA adapter of", base)],
-    "It is served once it is ready; nothing else is interrupted. It needs memory of its own.",
+    "It is served as soon as it is ready; running requests are not interrupted. It needs additional memory.",
     async (abort) => {
       await ask("POST", "headrace/models", { name: name.value.trim(), source: source.value.trim(), adapter_of: base.value }, abort);
       return `${name.value.trim()} is served`;
@@ -63,7 +63,7 @@ function openLoad(models) {
 function openName(models) {
   const name = text("alias-name", "gpt-4o");
   const model = h("select", { id: "alias-model" }, models.map((one) => h("option", { value: one }, one)));
-  open("Add a name", "Add", [field("Name", name), field("Model that answers", model)], "A name that is taken already stands for this model from then on.",
+  open("Add an alias", "Add", [field("Name", name), field("Model that answers", model)], "A name that is taken already stands for this model from then on.",
     async (abort) => {
       await ask("PUT", `headrace/aliases/${encode(name.value.trim())}`, { model: model.value }, abort);
       return `${name.value.trim()} is answered by ${model.value}`;

@@ -25,9 +25,9 @@ export class SettingsDrawer {
 
   draw() {
     const others = this.actions.others();
-    show(this.body, h("p", { class: "muted small" }, "For this conversation, and for those begun after it. Empty: the model's own."),
+    show(this.body, h("p", { class: "muted small" }, "Applies to this conversation and to new ones. Leave a field empty for the model's default."),
       field("s-system", "System prompt", this.control("textarea", "system", { rows: 4, placeholder: "You are a helpful assistant." })),
-      h("div", { class: "pairs" }, NUMBERS.map(([name, label, limits]) => field(`s-${name}`, label, this.control("input", name, { type: "number", placeholder: "model's", inputmode: "decimal", ...limits })))), this.said,
+      h("div", { class: "pairs" }, NUMBERS.map(([name, label, limits]) => field(`s-${name}`, label, this.control("input", name, { type: "number", placeholder: name === "seed" ? "random" : "default", inputmode: "decimal", ...limits })))), this.said,
       h("div", { class: "pairs" }, field("s-count", "Answers at once", this.choice("count", Array.from({ length: MOST_ANSWERS }, (_, at) => [at ? String(at + 1) : "", String(at + 1)]))),
         others.length > 0 && field("s-compare", "Compare with", this.choice("compare", [["", "no other model"], ...others.map((name) => [name, name])]))),
       h("div", { class: "row" }, h("button", { type: "button", class: "quiet", on: { click: () => this.replace({}) } }, "Clear all")), this.presets());

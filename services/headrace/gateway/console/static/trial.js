@@ -25,7 +25,7 @@ export async function addTrial(section) {
   });
   const answer = h("div", { class: "trial-answer", "aria-live": "polite" });
   const send = h("button", { type: "button", class: "primary", on: { click: () => run(send, answer, () => target(method, path, fields, area)) } }, "Try it");
-  const row = h("div", { class: "row trial" }, send, h("span", { class: "muted small" }, "Sends it to this platform, with the key of this tab."));
+  const row = h("div", { class: "row trial" }, send, h("span", { class: "muted small" }, "Sends it to this platform with this tab's API key."));
   (area ?? section.querySelector(".op-body > .fields:has([data-in]), .op-body > p")).after(row, answer);
 }
 

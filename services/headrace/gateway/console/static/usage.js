@@ -34,12 +34,13 @@ async function readUsage(place, signal) {
 
 function sumsTable(data) {
   const most = Math.max(1, ...data.map((one) => one.prompt_tokens + one.output_tokens));
-  const columns = [[GROUPS[chosen.by]], ["Requests", true], ["Finished", true], ["Prompt tokens", true], ["Cached", true], ["Output tokens", true], ["Tokens"]];
+  const columns = [[GROUPS[chosen.by]], ["Requests", true], ["Finished", true, "wide"], ["Prompt tokens", true, "wide"], ["Cached", true, "wide"], ["Output tokens", true, "wide"], ["Tokens"]];
   const rows = data.map((one) => {
     const all = one.prompt_tokens + one.output_tokens;
     const bar = h("span", { class: "stackbar", role: "img", "aria-label": `${count(all)} tokens` },
       h("span", { class: "in", vars: { "--share": one.prompt_tokens / most } }), h("span", { class: "out", vars: { "--share": one.output_tokens / most } }));
-    return [one[chosen.by] || "no key", count(one.requests), count(one.finished), count(one.prompt_tokens), count(one.cached_tokens), count(one.output_tokens), bar];
+    const tokens = h("span", { class: "narrow muted small" }, `${count(one.prompt_tokens)} in, ${count(one.output_tokens)} out`);
+    return [h("div", { class: "lines" }, one[chosen.by] || "no key", tokens), count(one.requests), count(one.finished), count(one.prompt_tokens), count(one.cached_tokens), count(one.output_tokens), bar];
   });
   return [table("Usage", columns, rows, "Nothing has been used yet."),
     data.length > 0 && h("p", { class: "legend muted small" }, h("span", { class: "swatch in" }), "prompt", h("span", { class: "swatch out" }), "output; days are in UTC")];
@@ -47,7 +48,7 @@ function sumsTable(data) {
 
 async function readKeys(place, signal, made = null) {
   if (!platform.needsKey) {
-    show(place, h("div", { class: "inset" }, h("p", {}, "This platform requires no API key. To require keys, create one; it is required at once:"),
+    show(place, h("div", { class: "inset" }, h("p", {}, "This platform requires no API key. To require API keys, create one. It takes effect immediately:"),
       command("headrace keys create me --scope generate --scope embed --scope admin")));
     return;
   }

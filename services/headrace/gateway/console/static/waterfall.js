@@ -10,7 +10,7 @@ export const sumOf = (record) => Object.values(record.stages_ms).reduce((sum, sp
 export function waterfall(record, wallMs = null) {
   const stages = Object.entries(record.stages_ms);
   if (!stages.length) return h("p", { class: "muted empty" }, "No stage was measured.");
-  const total = record.total_ms || 1;
+  const total = Math.max(record.total_ms, sumOf(record)) || 1;
   const [longest] = longestOf(record);
   let begin = 0;
   const rows = stages.map(([stage, spent]) => {
@@ -28,7 +28,8 @@ export function waterfall(record, wallMs = null) {
 }
 
 function verdict(record, wallMs) {
-  const sum = sumOf(record);
+  // Both are rounded: the sum may be larger by a hair.
+  const sum = Math.min(sumOf(record), record.total_ms);
   const parts = [`Stages add up to ${milliseconds(sum)} of ${milliseconds(record.total_ms)} (${share(sum / (record.total_ms || 1))}).`];
   const rest = wallMs - record.total_ms;
   if (wallMs) parts.push(`This browser waited ${milliseconds(wallMs)}${rest > 0 ? `: ${milliseconds(rest)} on the way and in the page` : ""}.`);
