@@ -57,8 +57,8 @@ class PlatformHealth:
     async def _is_one_serving(self, questions: Sequence[Question]) -> bool:
         """Whether any of several processes serves. Returns as soon as one says so.
 
-        The other questions end at their own deadlines. Cancelled, each would leave a kilobyte behind: grpcio does not
-        free the operations of a cancelled call (grpc issue 43360).
+        The other questions end at their own deadlines. Cancelled, each would leave memory behind: grpcio does not free
+        the operations of a cancelled call (grpc issue 43360).
         """
         asked = [asyncio.ensure_future(question()) for question in questions]
         self._asked.update(asked)
