@@ -1,4 +1,4 @@
-"""Times as people write them on a command line, such as 90s, and as they are told, such as 2 d 3 h."""
+"""Times as people write them on a command line, such as 90s, and as they read them, such as 2 d 3 h."""
 
 import re
 
