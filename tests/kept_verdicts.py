@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import platform
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,14 +58,19 @@ class KeptVerdicts:
         """Takes the count of a process that ends."""
         self._kept_count = max(self._kept_count, getattr(node, "workeroutput", {}).get(COUNT, 0))
 
-    def pytest_sessionfinish(self) -> None:
-        """Keeps the verdicts of this run; a test that failed has none."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        """Keeps the verdicts of this run; a test that failed has none. Where all were kept, none running is a
+        success."""
         if hasattr(self._config, "workerinput"):
             self._config.workeroutput[COUNT] = self._kept_count  # type: ignore[attr-defined]
         elif self._found:
             root = self._config.rootpath
             kept = read_kept(root) | self._found
             write_kept(root, {test: value for test, value in kept.items() if value})
+        yield
+        if self._kept_count and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._kept_count:
