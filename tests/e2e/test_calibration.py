@@ -20,7 +20,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
     config = folder / "platform.toml"
     config.write_text(
         f'[gateway]\nusage_folder = "{folder}/usage"\n'
-        "[worker]\nsim_base_seconds = {BASE_SECONDS}\nsim_prefill_seconds_per_token = 0.0002\n"
+        f"[worker]\nsim_base_seconds = {BASE_SECONDS}\nsim_prefill_seconds_per_token = 0.0002\n"
         "sim_decode_seconds_per_sequence = 0.001\nmax_running_count = 8\n"
     )
     with running_platform(folder / "state", ["--engine", "sim", "--replicas", "2", "--config", str(config)]) as running:

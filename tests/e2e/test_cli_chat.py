@@ -157,11 +157,11 @@ def test_two_ctrl_c_at_the_prompt_leave_and_one_does_not(demo_platform: RunningP
     try:
         terminal.wait_for(r"Ctrl-D leaves[^>]*>")
         for answers in (True, False):
-            assert terminal.is_told_at_ctrl_c("once more")
+            assert terminal.is_told_at_ctrl_c("Ctrl-C again")
             if answers:
                 terminal.type("What is TTFT?")
                 terminal.wait_for(r"tokens/s")
-        assert not terminal.is_told_at_ctrl_c("once more")
+        assert not terminal.is_told_at_ctrl_c("Ctrl-C again")
         assert terminal.process.wait(10) == 0
     finally:
         terminal.close()
@@ -176,7 +176,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(demo_platform: RunningPlatf
             terminal.wait_for(r"(?i)batch\w* ")
             terminal.process.send_signal(signal.SIGINT)
             # An answer that had ended by then is not stopped, and the program stays all the same.
-            if "stopped" in terminal.wait_for(r"stopped|tokens/s|once more"):
+            if "stopped" in terminal.wait_for(r"stopped|tokens/s|Ctrl-C again"):
                 break
         terminal.type("What is TTFT?")
         terminal.wait_for(r"tokens/s")
