@@ -111,10 +111,10 @@ def make_format(folder: Path, name: str) -> Path:
 
 
 def is_follower(child: psutil.Process) -> bool:
-    """Whether a process is a follower that runs. Another test may have left one that has ended and is not waited for."""
+    """Whether a process is a follower that runs. Another test may have left one that has ended."""
     try:
         return FOLLOWER in child.cmdline()
-    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+    except psutil.NoSuchProcess:
         return False
 
 
