@@ -73,7 +73,7 @@ def test_the_platform_is_started_as_a_user_would_and_stops_its_services_itself(f
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed; to run it: install it")
 def test_systemd_takes_all_units(folder: Path, tmp_path: Path) -> None:
-    """Programs stand for those that are installed on a host: systemd asks whether they are there."""
+    """The interpreter stands in for installed programs, because systemd checks that they exist."""
     programs = {"/opt/headrace/bin/python": sys.executable, "/opt/headrace/bin/headrace": sys.executable}
     for unit in folder.glob("*.service"):
         text = unit.read_text()
@@ -90,7 +90,7 @@ def test_systemd_takes_all_units(folder: Path, tmp_path: Path) -> None:
 
 
 def complaints(folder: Path, *units: str) -> str:
-    """Asks systemd about units. Their folder is part of what it says of them."""
+    """Returns the complaints of `systemd-analyze verify` about units of a folder."""
     command = ["systemd-analyze", "verify", "--man=no", *(str(folder / unit) for unit in units)]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stderr
 

@@ -27,7 +27,7 @@ def send(number: signal.Signals, *names: str) -> Act:
 
 
 def freeze(*names: str) -> Act:
-    """Stops processes, and lets those that were not replaced continue after a while."""
+    """Stops processes, then resumes the ones that have not been replaced."""
 
     async def act(scene: Scene) -> None:
         scene.mark()

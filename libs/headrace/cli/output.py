@@ -45,5 +45,5 @@ def fail(message: str, as_json: bool = False, code: int = 1) -> NoReturn:
 
 
 def _print_error(marked: str) -> None:
-    """Prints a line, between whose words a terminal may break it; elsewhere it stays one."""
+    """Prints an error. A terminal wraps it between words; a file or pipe gets one line."""
     error_console.print(marked, soft_wrap=not error_console.is_terminal)

@@ -33,7 +33,7 @@ PATH = "/v1/completions"
 
 
 class Answers:
-    """Answers each request, once it is allowed to, with what it is told to."""
+    """Holds each request until a permit is given, then sends the configured answer."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -210,7 +210,7 @@ async def test_without_a_folder_nothing_is_run(gateways: Gateways) -> None:
 
 
 async def test_batches_that_wait_for_a_limit_hold_up_no_other(gateways: Gateways) -> None:
-    """A key with a limit for which every request is told to wait, and more batches of it than may run."""
+    """One key is rate limited, and has more batches than may run at once."""
     waiting = [gateways.create(3, tenant="limited") for _ in range(33)]
     gateways.app.limited = "limited"
     gateways.allow(10_000)

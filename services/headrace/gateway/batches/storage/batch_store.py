@@ -49,7 +49,6 @@ class BatchStore:
         try:
             self._write(record, content)
         except OSError:
-            # A full disk, say: to its client there is no batch.
             self._mark(record).unlink(missing_ok=True)
             shutil.rmtree(self.folder(record.tenant, record.id), ignore_errors=True)
             raise

@@ -141,7 +141,7 @@ class Worker:
 
     @property
     def is_young(self) -> bool:
-        """Whether it is going to tell the times of its steps, and has not measured them yet."""
+        """Whether it has not measured its step times yet, which it will report."""
         return self.report.step_times is None and self.report.step_token_limit > 0
 
     @property

@@ -170,6 +170,11 @@ def test_hunyuan_raises_the_base_of_its_frequencies(tmp_path: Path) -> None:
     assert config.rope_theta == pytest.approx(10000.0 * 1000 ** (128 / 126))
     assert (config.query_key_norm, config.norms_rotated, config.rope_scaling) == (True, True, None)
     assert not read(tmp_path, "HunYuanDenseV1ForCausalLM", use_qk_norm=False).query_key_norm
+    for wrong in ({"alpha": -5.0}, {"alpha": 0.5}):
+        with pytest.raises(InvalidCheckpoint, match="rotary scaling alpha is"):
+            read(tmp_path, "HunYuanDenseV1ForCausalLM", head_dim=128, rope_scaling=scaling | wrong)
+    with pytest.raises(InvalidCheckpoint, match="heads of 2 elements"):
+        read(tmp_path, "HunYuanDenseV1ForCausalLM", head_dim=2)
 
 
 def test_hunyuan_lists_a_number_for_each_layer(tmp_path: Path) -> None:
