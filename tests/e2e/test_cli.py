@@ -22,6 +22,7 @@ from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.claims import measured_claims
 from headrace.demo_model import CHECKPOINT
+from headrace.supervisor.spawning.parent_death import adopts_orphans
 from headrace.supervisor.state import read_platform
 
 
@@ -288,6 +289,7 @@ def test_a_refused_start_leaves_no_process(tmp_path: Path) -> None:
     said, _ = up_fails(tmp_path, "--memory", "64M")
     assert "--memory 64 MB is too little" in said
     assert psutil.Process().children() == before
+    assert not adopts_orphans()
 
 
 def test_a_state_folder_in_use_is_refused(demo_platform: RunningPlatform) -> None:
@@ -352,7 +354,7 @@ def test_stopping_while_starting_leaves_nothing(tmp_path: Path, number: signal.S
         assert children
         process.send_signal(number)
         assert process.wait(10) == 0
-    assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+    assert wait_ended(children, 0) == []
     assert not (tmp_path / "platform.json").exists()
     assert not (tmp_path / "lock").exists()
 

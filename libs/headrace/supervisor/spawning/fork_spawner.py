@@ -13,7 +13,7 @@ from headrace.supervisor.spawning.fork_request import MAX_BYTES, ForkRequest
 from headrace.supervisor.spawning.fork_server import MAX_DESCRIPTORS, PID, serve
 from headrace.supervisor.spawning.forked_process import ForkedProcess
 from headrace.supervisor.spawning.orphans import Orphans
-from headrace.supervisor.spawning.parent_death import adopt_orphans
+from headrace.supervisor.spawning.parent_death import adopt_orphans, adopts_orphans
 from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.spawning.program_spawner import ProgramSpawner
 from headrace.supervisor.spawning.running_process import RunningProcess
@@ -32,6 +32,7 @@ class ForkSpawner:
         self._asking = asyncio.Lock()
         self._socket: socket.socket | None = None
         self.server_pid = 0
+        self._adopted_before = adopts_orphans()
         # A fork of a process with several threads may find locks that no thread will ever release.
         if sys.platform == "linux" and threading.active_count() == 1 and adopt_orphans():
             self._fork_server(services)
@@ -90,6 +91,8 @@ class ForkSpawner:
             self._end_server()
             self._socket.close()
             self._socket = None
+            # Without anything that asks for their exit statuses, orphans of the caller's later processes would stay.
+            adopt_orphans(self._adopted_before)
 
     def _end_server(self) -> None:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):

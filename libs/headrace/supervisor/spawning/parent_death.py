@@ -6,6 +6,7 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -15,6 +16,16 @@ def die_with_parent() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def adopt_orphans() -> bool:
-    """Makes this process the parent of each descendant that loses its own. Returns whether the system can."""
-    return _libc is not None and _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+def adopt_orphans(wanted: bool = True) -> bool:
+    """Makes this process the parent of each descendant that loses its own, or ends that. False: the system cannot."""
+    return _libc is not None and _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0
+
+
+def adopts_orphans() -> bool:
+    """Whether this process is the parent of each descendant that loses its own."""
+    adopts = ctypes.c_int(0)
+    return (
+        _libc is not None
+        and _libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+        and bool(adopts.value)
+    )

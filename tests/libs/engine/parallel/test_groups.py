@@ -17,6 +17,7 @@ from tests.harness.ended import wait_ended
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
+from tests.libs.engine.parallel.running_followers import running_followers
 from tests.libs.engine.parallel.summing_ranks import counted
 from tests.libs.engine.tiny_floats import FORMS, round_to_floats
 from tests.libs.engine.tiny_models import make_family, make_prompts
@@ -27,7 +28,6 @@ from headrace.engine.parallel import collective, local_rendezvous
 from headrace.errors import ConfigError, Unsupported
 
 pytestmark = pytest.mark.process
-FOLLOWER = "headrace.engine.parallel.follower"
 SPLITS = [{"tensor_parallel_count": 2}, {"pipeline_parallel_count": 2}]
 SIZES: dict[str, Any] = {"intermediate_size": 128, "head_dim": 32}
 """Sizes of which every half is made of whole groups."""
@@ -96,7 +96,7 @@ def check(source: Path, *splits: dict[str, int], **settings: Any) -> None:
     assert alone["again"] == alone["1"]
     for split in splits:
         assert generate(source, **settings, **split) == alone
-    assert not [child for child in psutil.Process().children() if is_follower(child)]
+    assert not running_followers()
 
 
 def make_format(folder: Path, name: str) -> Path:
@@ -108,14 +108,6 @@ def make_format(folder: Path, name: str) -> Path:
     if name in ("awq", "gptq", "compressed-tensors"):
         quantize_projections(folder, name)  # type: ignore[arg-type]
     return folder
-
-
-def is_follower(child: psutil.Process) -> bool:
-    """Whether a process is a follower that runs. Another test may have left one that has ended."""
-    try:
-        return FOLLOWER in child.cmdline()
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.usefixtures("forked")
@@ -209,5 +201,5 @@ def test_a_rank_that_is_killed_ends_its_group_at_once(tmp_path: Path, lost: str)
         (follower,) = psutil.Process(leader.pid).children()
         victims: dict[str, Callable[[], int]] = {"leader": lambda: leader.pid, "follower": lambda: follower.pid}
         os.kill(victims[lost](), signal.SIGKILL)
-        follower.wait(10)
+        assert not wait_ended([follower], END_SECONDS)
         assert leader.wait(10) == (-signal.SIGKILL if lost == "leader" else 70)

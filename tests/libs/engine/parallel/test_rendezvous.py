@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.harness.free_ports import free_ports
 from tests.libs.engine.engine_running import engine_config, request, run
+from tests.libs.engine.parallel.running_followers import FOLLOWER, running_followers
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -20,7 +20,6 @@ from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, AddressedRendez
 from headrace.errors import ConfigError
 
 HOST = "127.0.0.1"
-FOLLOWER = "headrace.engine.parallel.follower"
 SETTINGS = {"block_count": 64, "max_running_count": 4, "max_step_token_count": 32, "kernels": "torch"}
 
 
@@ -123,7 +122,7 @@ def answers_of(source: Path, **settings: object) -> tuple[dict[str, list[int]], 
     """Answers two prompts, and lists the processes of this one that are other ranks meanwhile."""
     engine = load_text_engine(source, engine_config(**(SETTINGS | settings)))
     try:
-        children = [child.pid for child in psutil.Process().children() if FOLLOWER in child.cmdline()]
+        children = running_followers()
         prompts = make_prompts((5, 40))
         asked = (request(str(number), prompt, max_tokens=8, temperature=0) for number, prompt in enumerate(prompts))
         return run(engine, *asked), children
