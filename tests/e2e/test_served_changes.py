@@ -1,6 +1,7 @@
 """Models, adapters and names come and go while others are asked, and are there again after everything was killed."""
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -27,9 +28,9 @@ PAUSE_SECONDS = 0.15
 TIMEOUT = 60.0
 
 
-def ask(url: str, model: str) -> httpx2.Response:
+def ask(url: str, model: str, key: dict[str, str] | None = None) -> httpx2.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "What is a dam?"}], "max_tokens": 12}
-    return httpx2.post(f"{url}/v1/chat/completions", json=body | {"temperature": 0}, timeout=TIMEOUT)
+    return httpx2.post(f"{url}/v1/chat/completions", json=body | {"temperature": 0}, headers=key, timeout=TIMEOUT)
 
 
 def text_of(response: httpx2.Response) -> str:
@@ -38,8 +39,9 @@ def text_of(response: httpx2.Response) -> str:
     return said
 
 
-def models_of(url: str) -> dict[str, Any]:
-    return {model["id"]: model for model in httpx2.get(f"{url}/v1/models", timeout=TIMEOUT).json()["data"]}
+def models_of(url: str, key: dict[str, str] | None = None) -> dict[str, Any]:
+    listed = httpx2.get(f"{url}/v1/models", headers=key, timeout=TIMEOUT).json()["data"]
+    return {model["id"]: model for model in listed}
 
 
 @contextmanager
@@ -67,7 +69,8 @@ def traffic(url: str) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    with running_platform(tmp_path_factory.mktemp("served") / "state", counts=()) as running:
+    """With two gateways: a new connection reaches any of them."""
+    with running_platform(tmp_path_factory.mktemp("served") / "state", counts=("--gateways", "2")) as running:
         yield running
 
 
@@ -162,10 +165,16 @@ def test_what_cannot_be_done_says_why_and_disturbs_nobody(
 def test_all_is_served_again_after_everything_was_killed(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     ports = ("--http-port", "0", "--grpc-port", "0")
-    started = headrace("up", "--detach", "--state-dir", state, *ports)
+    started = headrace("up", "--detach", "--memory", "4G", "--state-dir", state, *ports)
     assert started.returncode == 0, started.stderr
+    assert "headrace-demo: 1 worker with" in started.stdout
     assert headrace("models", "load", f"{SECOND}={CHECKPOINT}", "--state-dir", state).returncode == 0
     assert headrace("models", "alias", ALIAS, SECOND, "--state-dir", state).returncode == 0
+    save_adapter(tmp_path / "tuned")
+    tuned = f"{TUNED}={tmp_path / 'tuned'}"
+    assert headrace("models", "load", tuned, "--adapter-of", DEMO, "--state-dir", state).returncode == 0
+    made = headrace("keys", "create", "laptop", "--json", "--state-dir", state)
+    key = {"authorization": f"Bearer {json.loads(made.stdout)['key']}"}
     supervisor = psutil.Process(read_platform(tmp_path / "state")["pid"])
     processes = [supervisor, *supervisor.children(recursive=True)]
     for process in processes:
@@ -173,5 +182,7 @@ def test_all_is_served_again_after_everything_was_killed(tmp_path: Path) -> None
             process.kill()
     assert wait_ended(processes, TIMEOUT) == []
     with running_platform(tmp_path / "state") as platform:
-        assert set(models_of(platform.http)) == {DEMO, SECOND, ALIAS}
-        assert ask(platform.http, ALIAS).json()["model"] == SECOND
+        assert ask(platform.http, DEMO).status_code == 401
+        assert set(models_of(platform.http, key)) == {DEMO, SECOND, ALIAS, TUNED}
+        assert ask(platform.http, ALIAS, key).json()["model"] == SECOND
+        assert text_of(ask(platform.http, TUNED, key)) != text_of(ask(platform.http, DEMO, key))

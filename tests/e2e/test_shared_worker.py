@@ -5,11 +5,13 @@ import random
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from tests.e2e.command_line import headrace
 from tests.harness.running_platform import running_platform
 
 from headrace import demo_model
@@ -86,6 +88,50 @@ def test_hundreds_of_requests_by_zipfs_law_all_end_well(tmp_path: Path) -> None:
         assert [service["restarts"] for service in platform.describe()["services"]] == [0] * len(
             platform.describe()["services"]
         )
+
+
+@pytest.mark.slow
+def test_a_model_is_pinned_while_it_runs_and_stays_so(tmp_path: Path) -> None:
+    """Three models share the room of two."""
+    state = tmp_path / "state"
+    models = [f"{name}={demo_model.CHECKPOINT}" for name in ("one", "other", "kept")]
+    memory = ["--awake-bytes", str(2 * MODEL_BYTES), "--asleep-bytes", str(3 * MODEL_BYTES)]
+    with running_platform(state, [*models, "--one-worker", *memory, "--kv-cache-bytes", str(8 * MEBI)]) as platform:
+
+        def ask(name: str) -> None:
+            body = {"model": name, "prompt": "Water", "max_tokens": 2}
+            assert httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=TIMEOUT).status_code == 200
+
+        def fleet() -> dict[str, dict[str, Any]]:
+            told = httpx2.get(f"{platform.http}/headrace/fleet", timeout=TIMEOUT).json()["workers"]
+            return {worker["model"]: worker for worker in told}
+
+        def is_kept() -> bool:
+            worker = fleet().get("kept", {})
+            return bool(worker) and (worker["pinned"], worker["residence"]) == (True, "awake")
+
+        done = headrace("models", "pin", "kept", "--state-dir", str(state))
+        assert (done.returncode, done.stdout) == (0, "kept stays awake\n"), done.stderr
+        wait_for(is_kept)
+        before = fleet()["kept"]
+        for name in ("one", "other") * 3:
+            ask(name)
+        after = fleet()["kept"]
+        assert (after["wakes"], after["loads"]) == (before["wakes"], before["loads"])
+        refused = httpx2.put(f"{platform.http}/headrace/pins/one", timeout=TIMEOUT)
+        assert (refused.status_code, "pin fewer models" in refused.json()["error"]["message"]) == (400, True)
+        platform.kill("worker-0")
+        platform.wait_until_restarted("worker-0", 1)
+        wait_for(is_kept)
+        assert httpx2.delete(f"{platform.http}/headrace/pins/kept", timeout=TIMEOUT).json()["pinned"] is False
+        wait_for(lambda: fleet()["kept"]["pinned"] is False)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ class PlatformSpec:
     shared_worker: bool = False
     """Whether one worker serves all models, which take turns on its device."""
     pinned: Sequence[str] = ()
-    """Models that stay awake in a shared worker."""
+    """Models that stay awake, where models take turns in a shared worker or leave memory when idle."""
     residency_options: Mapping[str, object] = field(default_factory=dict)
     """Settings of workers about models awake and asleep that the user chose, by their names there."""
     gateways: int = 1

@@ -25,6 +25,7 @@ def _own_settings(model: ModelSource, spec: PlatformSpec, part: str) -> dict[str
     settings: dict[str, object] = {"model": model.name, "folder": model.folder}
     settings |= {"role": part} if part else {}
     settings |= {} if spec.engine is None else {"engine": spec.engine}
+    settings |= {"pinned": model.name} if model.name in spec.pinned else {}
     settings |= {} if model.draft is None else {"draft_folder": model.draft}
     settings |= spec.residency_options
     settings |= spec.model_options

@@ -39,6 +39,7 @@ RULES: Mapping[str, frozenset[str]] = {
         "WorkerService/ListBlocks": {"cache"},
         "WorkerService/Prefill": {"worker"},
         "WorkerService/Drain": {"gateway", OPERATOR},
+        "WorkerService/Pin": {OPERATOR},
     }.items()
 }
 

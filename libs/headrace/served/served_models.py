@@ -33,8 +33,10 @@ class ServedModels(BaseModel):
     """Names of models that the platform was started with and that were unloaded."""
     aliases: Mapping[str, str] = {}
     """Names under which models are served too, and the models."""
+    pins: Mapping[str, bool] = {}
+    """Whether models stay awake, by name; of others the start decides."""
     refused: Mapping[str, str] = {}
-    """Reasons for which models and adapters could not be loaded, by name."""
+    """Reasons for which models and adapters could not be loaded, unloaded or pinned, by name."""
 
     def loading(self, name: str, model: LoadedSource) -> "ServedModels":
         """Returns what is served once a model is loaded."""
@@ -57,6 +59,7 @@ class ServedModels(BaseModel):
                 "models": {name: model for name, model in self.models.items() if name not in gone},
                 "adapters": adapters,
                 "aliases": {alias: model for alias, model in self.aliases.items() if model not in gone},
+                "pins": {name: is_pinned for name, is_pinned in self.pins.items() if name not in gone},
                 "leaving": frozenset(),
                 "unloaded": self.unloaded | gone,
             }
@@ -69,6 +72,10 @@ class ServedModels(BaseModel):
     def dropping(self, alias: str) -> "ServedModels":
         """Returns what is served without a further name of a model."""
         return self._changed(aliases=_without(self.aliases, alias))
+
+    def pinning(self, name: str, *, is_pinned: bool) -> "ServedModels":
+        """Returns the same, with the wish that a model stays awake, or takes turns."""
+        return self._changed(pins={**self.pins, name: is_pinned}, refused=_without(self.refused, name))
 
     def starting(self, names: Set[str]) -> "ServedModels":
         """Returns what is served beside the models of these names, with which a platform is started."""
@@ -93,6 +100,10 @@ class ServedModels(BaseModel):
                     adapters[name] = adapter
         refused, leaving = {**self.refused, name: reason}, self.leaving - {name}
         return self.model_copy(update={"models": models, "adapters": adapters, "refused": refused, "leaving": leaving})
+
+    def refusing_pin(self, name: str, reason: str) -> "ServedModels":
+        """Returns the same, where a model could not be pinned, or unpinned: it is as it was at the start."""
+        return self.model_copy(update={"pins": _without(self.pins, name), "refused": {**self.refused, name: reason}})
 
     def _fresh(self, name: str, former: LoadedSource | LoadedAdapter | None) -> dict[str, object]:
         """Returns what a name begins with that is loaded."""

@@ -6,6 +6,7 @@ from typing import Protocol
 import grpc
 
 from headrace.rpc.boundary import translated
+from headrace.rpc.channel import Channel
 from headrace.rpc.written_stream import written_stream
 from headrace.service_clients.block_list import BlockList
 from headrace.v1 import worker_pb2, worker_pb2_grpc
@@ -102,3 +103,14 @@ class GrpcWorkerClient:
 
     async def close(self) -> None:
         await self._channel.close()
+
+
+async def set_pin(channel: Channel, model: str, timeout: float, *, is_pinned: bool) -> None:
+    """Has the worker at the end of a channel keep a model awake, or let it take turns, and closes the channel. Raises
+    HeadraceError."""
+    stub: worker_pb2_grpc.WorkerServiceAsyncStub = worker_pb2_grpc.WorkerServiceStub(channel)
+    try:
+        with translated(STAGE):
+            await stub.Pin(worker_pb2.PinRequest(model=model, is_pinned=is_pinned), timeout=timeout)
+    finally:
+        await channel.close()

@@ -22,6 +22,7 @@ from headrace.launch.stop_order import stop_order
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel
 from headrace.rpc.health import answers, is_serving
+from headrace.service_clients.worker import set_pin
 from headrace.supervisor.files.log_rotation import keep_rotating, old_log
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.local_site import LocalSite
@@ -36,6 +37,7 @@ ANSWERS_OF_SEVERAL = 8
 """Answers in a row, for each further gateway, after which all have probably answered."""
 LEAVE_SECONDS = 10.0
 """Seconds that a worker has to end which is served no longer: its requests move, or end."""
+PIN_SECONDS = 10.0
 MAX_START_SECONDS = 86400.0
 """Maximum seconds of a start, with or without progress."""
 
@@ -180,10 +182,7 @@ class Platform:
             self._add(next(planned for planned in self._planned if planned.name == NATS_NAME))
             await self._processes[NATS_NAME].wait_ready(deadline)
         # Again, with the port that NATS picked: services connect there, and a restarted server listens there.
-        planned = self.plan()
-        for each in planned:
-            self._add(each)
-        self._keep(planned)
+        self._replan()
         await self._wait_ready(self._processes, deadline)
         await self._wait_until_answering(deadline)
 
@@ -216,14 +215,30 @@ class Platform:
         spec = replace(self._options.platform, models=models)
         self._options = replace(self._options, platform=spec)
         self._site.admit(spec)
-        planned = self.plan()
-        for each in planned:
-            self._add(each)
-        self._keep(planned)
+        planned = self._replan()
         for name in self._processes.keys() - {each.name for each in planned}:
             self._leaving[name] = asyncio.create_task(self._let_go(name), name=f"stop-{name}")
         self._on_change()
         return True
+
+    async def pin(self, model: str, *, is_pinned: bool) -> None:
+        """Has a model's workers keep it awake, or let it take turns: now, and whenever they start. Raises
+        HeadraceError."""
+        for each in self._planned:
+            if each.role == "worker" and model in each.model.split(", "):
+                channel = self._site.open_channel(each.health.address, each.role)
+                await set_pin(channel, model, PIN_SECONDS, is_pinned=is_pinned)
+        pinned = [name for name in self.spec.pinned if name != model] + [model] * is_pinned
+        self._options = replace(self._options, platform=replace(self.spec, pinned=pinned))
+        self._replan()
+
+    def _replan(self) -> list[ProcessSpec]:
+        """Plans the processes again, and starts the new ones."""
+        planned = self.plan()
+        for each in planned:
+            self._add(each)
+        self._keep(planned)
+        return planned
 
     async def _let_go(self, name: str) -> None:
         """Stops a process that is planned no longer."""

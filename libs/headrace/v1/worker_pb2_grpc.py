@@ -71,6 +71,11 @@ class WorkerServiceStub:
                 request_serializer=headrace_dot_v1_dot_worker__pb2.DrainRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_worker__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.Pin = channel.unary_unary(
+                '/headrace.v1.WorkerService/Pin',
+                request_serializer=headrace_dot_v1_dot_worker__pb2.PinRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_worker__pb2.PinResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer:
@@ -130,6 +135,13 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pin(self, request, context):
+        """Keeps one of the process's models awake, whatever other models are wanted, or lets it take turns again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -167,6 +179,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=headrace_dot_v1_dot_worker__pb2.DrainRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_worker__pb2.DrainResponse.SerializeToString,
+            ),
+            'Pin': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pin,
+                    request_deserializer=headrace_dot_v1_dot_worker__pb2.PinRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_worker__pb2.PinResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -360,6 +377,33 @@ class WorkerService:
             '/headrace.v1.WorkerService/Drain',
             headrace_dot_v1_dot_worker__pb2.DrainRequest.SerializeToString,
             headrace_dot_v1_dot_worker__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.WorkerService/Pin',
+            headrace_dot_v1_dot_worker__pb2.PinRequest.SerializeToString,
+            headrace_dot_v1_dot_worker__pb2.PinResponse.FromString,
             options,
             channel_credentials,
             insecure,

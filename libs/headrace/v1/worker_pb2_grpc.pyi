@@ -55,6 +55,8 @@ class WorkerServiceStub:
     """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
     once; the status tells what is left. For a process of several models, it is about all of them.
     """
+    Pin: _grpc.UnaryUnaryMultiCallable[_worker_pb2.PinRequest, _worker_pb2.PinResponse]
+    """Keeps one of the process's models awake, whatever other models are wanted, or lets it take turns again."""
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
@@ -83,6 +85,8 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
     once; the status tells what is left. For a process of several models, it is about all of them.
     """
+    Pin: _aio.UnaryUnaryMultiCallable[_worker_pb2.PinRequest, _worker_pb2.PinResponse]  # type: ignore[assignment]
+    """Keeps one of the process's models awake, whatever other models are wanted, or lets it take turns again."""
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
@@ -150,5 +154,13 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """Ends the process without ending a request: it takes no new ones, and those that run move to other workers. Returns at
         once; the status tells what is left. For a process of several models, it is about all of them.
         """
+
+    @_abc_1.abstractmethod
+    def Pin(
+        self,
+        request: _worker_pb2.PinRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.PinResponse, _abc.Awaitable[_worker_pb2.PinResponse]]:
+        """Keeps one of the process's models awake, whatever other models are wanted, or lets it take turns again."""
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

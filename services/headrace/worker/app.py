@@ -28,10 +28,14 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     host = EngineHost(settings)
     background = Background()
     process_drain = ProcessDrain(settings.drain_seconds, background)
-    served = {
-        model: HostedModel(settings, model, host.ids[model], engine, epoch, process_drain.begin)
-        for model, engine in host.engines.items()
-    }
+    served: dict[str, HostedModel] = {}
+
+    def pin(model: str, is_pinned: bool) -> None:
+        host.pin(model, is_pinned=is_pinned)
+        served[model].board.on_change()
+
+    for model, engine in host.engines.items():
+        served[model] = HostedModel(settings, model, host.ids[model], engine, epoch, process_drain.begin, pin)
     process_drain.include(served.values())
     bus = open_bus(settings)
     publishers = [WorkerPublisher(one.board, bus, one.worker_id) for one in served.values()]

@@ -24,7 +24,7 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     """Several models in this one process, as NAME=FOLDER, separated by commas. They take turns on the device: some are
     awake, the others sleep until a request comes."""
     pinned: Names = Field(default=())
-    """Names of the models, of several, that stay awake."""
+    """Names of the models, of several or of one with keep_alive_seconds, that stay awake."""
     awake_bytes: int = Field(default=0, ge=0)
     """Maximum bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
     free memory at the start."""
@@ -89,7 +89,7 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     def _check_models(self) -> "WorkerSettings":
         if self.model and self.models:
             raise ConfigError("model names one model, and models several: give either", param="models")
-        if unknown := [name for name in self.pinned if name not in self.models]:
+        if unknown := [name for name in self.pinned if name not in (self.models or [self.model])]:
             raise ConfigError(f"pinned names {unknown[0]}, which is none of models", param="pinned")
         if self.models and self.engine != "model":
             raise ConfigError(f"the engine {self.engine} runs one model, not several", param="engine")

@@ -29,11 +29,19 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     """Serves one runtime."""
 
     def __init__(
-        self, runtime: Runtime, board: StatusBoard, worker_id: str, epoch: int, end: Callable[[float], None]
+        self,
+        runtime: Runtime,
+        board: StatusBoard,
+        worker_id: str,
+        epoch: int,
+        end: Callable[[float], None],
+        pin: Callable[[str, bool], None],
     ) -> None:
-        """`end` begins to drain the process, and takes the patience in seconds."""
+        """`end` begins to drain the process, and takes the patience in seconds. `pin` has a model of the process stay
+        awake, or take turns. Raises HeadraceError where it cannot."""
         self._runtime = runtime
         self._end = end
+        self._pin = pin
         self._board = board
         self._worker_id = worker_id
         self._epoch = epoch
@@ -77,6 +85,10 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def Drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:  # noqa: N802
         self._end(request.patience_duration.ToTimedelta().total_seconds())
         return pb.DrainResponse(status=self.status())
+
+    async def Pin(self, request: pb.PinRequest, context: Context) -> pb.PinResponse:  # noqa: N802
+        self._pin(request.model, request.is_pinned)
+        return pb.PinResponse()
 
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context

@@ -55,23 +55,23 @@ async def silent_after(folder: Path, script: str) -> tuple[float, list[str]]:
         await process.stop()
 
 
-async def test_reports_are_progress(tmp_path: Path) -> None:
-    seconds, reports = await silent_after(tmp_path, REPORTING)
+async def test_a_start_is_given_up_once_it_makes_no_progress(tmp_path: Path) -> None:
+    """Reports are progress, and so is computing. To end again and again is none. All wait at the same time."""
+    scripts = {
+        "reports": REPORTING,
+        "computes": COMPUTING,
+        "does nothing": "import time; time.sleep(60)",
+        "ends": "sum(range(3_000_000))",
+    }
+    for name in scripts:
+        (tmp_path / name).mkdir()
+    given_up = await asyncio.gather(*(silent_after(tmp_path / name, script) for name, script in scripts.items()))
+    found = dict(zip(scripts, given_up, strict=True))
+    seconds, reports = found["reports"]
     assert seconds > 0.3 * 7 + SILENCE - 0.5
     assert reports[-1] == "packing weights 87 %"
-
-
-async def test_computing_is_progress(tmp_path: Path) -> None:
-    seconds, reports = await silent_after(tmp_path, COMPUTING)
+    seconds, reports = found["computes"]
     assert seconds > 3
     assert reports == []
-
-
-async def test_a_process_that_does_nothing_is_given_up(tmp_path: Path) -> None:
-    seconds, _ = await silent_after(tmp_path, "import time; time.sleep(60)")
-    assert SILENCE <= seconds < 15
-
-
-async def test_a_process_that_ends_again_and_again_is_given_up(tmp_path: Path) -> None:
-    seconds, _ = await silent_after(tmp_path, "sum(range(3_000_000))")
-    assert seconds < 15
+    assert SILENCE <= found["does nothing"][0] < 15
+    assert found["ends"][0] < 15

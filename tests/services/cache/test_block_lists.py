@@ -41,7 +41,9 @@ class RunningWorker:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
         self.board = StatusBoard(runtime, worker_id, epoch, "m", DeviceRates())
         self.publisher = WorkerPublisher(self.board, bus, worker_id)
-        servicer = WorkerServicer(runtime, self.board, worker_id, epoch, lambda _patience: None)
+        servicer = WorkerServicer(
+            runtime, self.board, worker_id, epoch, lambda _patience: None, lambda _model, _is_pinned: None
+        )
         self.server = Server(
             lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"]
         )

@@ -70,7 +70,7 @@ class Worker:
         self.board = StatusBoard(runtime, "w", 7, "m", DeviceRates())
         self.bus = NatsBus(url, "w")
         self.publisher = WorkerPublisher(self.board, self.bus, "w")
-        servicer = WorkerServicer(runtime, self.board, "w", 7, lambda _patience: None)
+        servicer = WorkerServicer(runtime, self.board, "w", 7, lambda _patience: None, lambda _model, _is_pinned: None)
         self._server = Server(
             lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"], CREDENTIAL
         )

@@ -7,15 +7,15 @@ from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from headrace.catalogue.catalogue import known_models
-from headrace.cli.commands.platform.loading_commands import alias, load, unload
+from headrace.cli.commands.platform.loading_commands import alias, load, pin, unload
 from headrace.cli.output import console, error_console, print_json
 from headrace.cli.terminal.model_table import catalogue_table, legend_line, local_table, parameter_count
 from headrace.supervisor.files.model_folder import find_model, list_models, remove_model
 from headrace.supervisor.files.pull import pull as pull_model
 from headrace.supervisor.model_source import BUNDLED
 
-models = App(name="models", help="Lists, pulls, loads and unloads models.")
-for command in (load, unload, alias):
+models = App(name="models", help="Lists, pulls, loads, pins and unloads models.")
+for command in (load, unload, alias, pin):
     models.command(command)
 JsonFlag = Annotated[bool, Parameter(negative="")]
 

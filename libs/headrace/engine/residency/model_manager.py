@@ -92,6 +92,13 @@ class ModelManager:
         if not self._thread.is_alive():
             self._store.close()
 
+    def pin(self, name: str, *, is_pinned: bool) -> None:
+        """Has a model stay awake from now on, or take turns. From any thread. Raises ConfigError where it or another
+        one could then never be awake."""
+        with self._wanted:
+            self._policy.pin(name, is_pinned=is_pinned)
+            self._wanted.notify_all()
+
     def notice(self) -> None:
         """Has the manager look for something to do. From any thread."""
         with self._wanted:
@@ -108,6 +115,7 @@ class ModelManager:
                 wake_count=times.count(MoveKind.WAKE, name),
                 sleep_count=times.count(MoveKind.SLEEP, name),
                 drop_count=times.count(MoveKind.DROP, name),
+                is_pinned=self._policy.residents[name].is_pinned,
                 out_of_memory_count=engine.out_of_memory_count + self._store.failure_counts.get(name, 0),
             )
 

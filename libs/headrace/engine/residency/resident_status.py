@@ -17,3 +17,5 @@ class ResidentStatus:
     sleep_count: int = 0
     drop_count: int = 0
     out_of_memory_count: int = 0
+    is_pinned: bool | None = None
+    """Whether it stays awake whatever other models are wanted. None: it is never put to sleep."""

@@ -28,6 +28,9 @@ class ServingPlatform(Protocol):
     async def serve(self, models: Sequence[ModelSource]) -> None:
         """Serves other models from now on. Raises HeadraceError, and serves what it did before then."""
 
+    async def pin(self, model: str, *, is_pinned: bool) -> None:
+        """Has a model's workers keep it awake, or let it take turns. Raises HeadraceError, and changes nothing then."""
+
 
 class ModelChanges:
     """Follows the file, and has the platform make one change after the other."""
@@ -58,7 +61,10 @@ class ModelChanges:
             _log.error("what is served stays as it was", extra={"error": error.message})
 
     async def apply(self, served: ServedModels) -> None:
-        """Serves what the file says. What cannot be loaded, or unloaded, is noted there, with the reason."""
+        """Serves what the file says. What cannot be loaded, unloaded or pinned is noted there, with the reason."""
+        for name, is_pinned in served.pins.items():
+            if is_pinned != (name in self._platform.spec.pinned):
+                await self._pin(name, is_pinned=is_pinned)
         names = self._sources.names(served)
         changed = [name for name in names if self._is_changed(name, served)]
         gone = [model.name for model in self._platform.spec.models if model.name not in names]
@@ -105,6 +111,14 @@ class ModelChanges:
         except HeadraceError as error:
             _log.warning("a change of what is served failed", extra={"model": name, "error": error.message})
             self._refuse(name, error.message)
+
+    async def _pin(self, name: str, *, is_pinned: bool) -> None:
+        try:
+            await self._platform.pin(name, is_pinned=is_pinned)
+        except HeadraceError as error:
+            reason = error.message
+            _log.warning("a model could not be pinned", extra={"model": name, "error": reason})
+            self._file.change(lambda latest: latest.refusing_pin(name, reason))
 
     def _refuse(self, name: str, reason: str) -> None:
         self._file.change(lambda latest: latest.refusing(name, reason))

@@ -60,6 +60,7 @@ class FleetReport:
             "address": worker.address if caller.sees_all_usage else None,
             "state": "draining" if worker.draining else "ready" if is_attached else "not attached",
             "residence": worker.residence,
+            "pinned": worker.is_pinned,
             "predicted_wait_seconds": round(worker.predicted_wait_seconds, 3),
             "loads": worker.load_count,
             "wakes": worker.wake_count,

@@ -51,6 +51,7 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         step_token_limit=status.step_token_limit,
         max_step_seconds=status.max_step_seconds,
         residence=_RESIDENCES.get(status.residence, "awake"),
+        is_pinned=status.is_pinned if status.HasField("is_pinned") else None,
         predicted_wait_seconds=status.predicted_wait_seconds,
         load_count=status.load_count,
         wake_count=status.wake_count,

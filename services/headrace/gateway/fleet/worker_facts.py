@@ -51,6 +51,8 @@ class WorkerFacts:
 
     residence: str = "awake"
     """Place of the model: awake, asleep or on_disk."""
+    is_pinned: bool | None = None
+    """Whether the model stays awake whatever other models are wanted. None: it is never put to sleep."""
     predicted_wait_seconds: float = 0.0
     """Time until a request that comes now finds the model awake."""
     load_count: int = 0

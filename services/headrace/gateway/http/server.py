@@ -19,9 +19,12 @@ from headrace.gateway.http.connection import HttpConnection
 from headrace.gateway.http.renewed_tls import RenewedTls
 from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.gateway.http.socket_connection import SocketConnection
+from headrace.lifecycle.wait_at_most import wait_at_most
 from headrace.security.public_pair import PublicPair
 
 STARTUP_TIMEOUT = 10.0
+TICK_SECONDS = 0.1
+"""Seconds between ticks, of which uvicorn expects ten a second."""
 BACKLOG = 2048
 OTHER_FILES = 256
 """Files that the gateway may need in addition to its connections."""
@@ -30,6 +33,22 @@ _log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Begins to shut down."""
+        self.should_exit = True
+        self._ending.set()
+
+    async def main_loop(self) -> None:
+        """Ticks as uvicorn's own does, and ends at once when it is to, not at the next tick."""
+        tick = 0
+        while not await self.on_tick(tick):
+            await wait_at_most(self._ending, TICK_SECONDS)
+            tick += 1
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leaves signals to the service."""
@@ -84,7 +103,7 @@ class HttpServer:
     async def stop(self, deadline: Deadline) -> None:
         """Refuses new connections, lets running requests end until the deadline, then cuts them."""
         if self._task is not None and not self._task.done():
-            self._server.should_exit = True
+            self._server.end()
             done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
             if not done:
                 self._server.force_exit = True

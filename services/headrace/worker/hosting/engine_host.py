@@ -10,7 +10,7 @@ from headrace.engine.memory.host_memory import available_bytes
 from headrace.engine.residency.model_manager import ModelManager
 from headrace.engine.residency.policy.residency_limits import ResidencyLimits
 from headrace.engine.residency.resident_status import ResidentStatus
-from headrace.errors import ConfigError, HeadraceError, InternalError
+from headrace.errors import ConfigError, HeadraceError, InternalError, NotFound, Unsupported
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting.worker_ids import worker_ids
 from headrace.worker.load_engine import load_engine
@@ -41,7 +41,7 @@ class EngineHost:
             self.ids = worker_ids(settings.service_id, settings.models)
         elif settings.keep_alive_seconds:
             self._manager = ModelManager(partial(_load_only, settings), _prove, _idle_limits(settings))
-            self.engines = self._manager.open([settings.model])
+            self.engines = self._manager.open([settings.model], settings.pinned)
             self.ids = {settings.model: settings.service_id}
         else:
             self.engines = {settings.model: load_engine(settings)}
@@ -60,6 +60,18 @@ class EngineHost:
     def resident(self, model: str) -> ResidentStatus:
         """Returns the state of a model. From any thread."""
         return ResidentStatus() if self._manager is None else self._manager.status(model)
+
+    def pin(self, model: str, *, is_pinned: bool) -> None:
+        """Has a model stay awake from now on, or take turns. From any thread. Raises NotFound, Unsupported where models
+        never leave, and ConfigError where it or another one could then never be awake."""
+        if model not in self.engines:
+            raise NotFound(f"this worker has no model {model[:96]!r}; it has: {', '.join(self.engines)}")
+        if self._manager is None:
+            raise Unsupported(
+                f"{model} is always awake: models are pinned that take turns in one worker (headrace up --one-worker), "
+                "or that leave memory when idle (keep_alive_seconds)"
+            )
+        self._manager.pin(model, is_pinned=is_pinned)
 
     def start(self, on_change: Callable[[str], None], on_crash: Callable[[BaseException], None]) -> None:
         """Starts to move models. `on_change` receives the name of each that moved; both are called from any thread."""

@@ -36,8 +36,9 @@ class HostedModel:
         engine: Engine,
         epoch: int,
         end: Callable[[float], None],
+        pin: Callable[[str, bool], None],
     ) -> None:
-        """`end`: see WorkerServicer."""
+        """`end` and `pin`: see WorkerServicer."""
         rates = device_rates(settings, engine.spec)
         self.model = model
         self.worker_id = worker_id
@@ -48,7 +49,7 @@ class HostedModel:
         open_channel = channels_to("worker", settings)
         self.runtime.transfers.open(exchange, WorkerRole(settings.role), open_channel, kept, self._store)
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
-        self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end)
+        self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch, end, pin)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
         self.watchdog = Watchdog(self.runtime.thread, self.runtime.spec, patience, exit_hung)
         self._first_step_seconds = settings.first_step_seconds

@@ -59,6 +59,9 @@ class HostServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def Drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:  # noqa: N802
         return await self._meant(context).Drain(request, context)
 
+    async def Pin(self, request: pb.PinRequest, context: Context) -> pb.PinResponse:  # noqa: N802
+        return await self._meant(context).Pin(request, context)
+
     def _meant(self, context: Context) -> WorkerServicer:
         """Raises Unavailable for a worker that is not here."""
         name = named(context.invocation_metadata())

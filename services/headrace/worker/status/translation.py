@@ -71,6 +71,7 @@ def to_worker_status(status: Status) -> WorkerStatus:
         sleep_count=status.resident.sleep_count,
         drop_count=status.resident.drop_count,
         memory_shortage_count=status.resident.out_of_memory_count,
+        is_pinned=status.resident.is_pinned,
         role=ROLES[status.exchanged.role],
         block_layout=status.exchanged.layout,
         block_byte_count=status.exchanged.block_bytes,

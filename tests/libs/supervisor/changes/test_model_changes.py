@@ -36,6 +36,12 @@ class NotingPlatform:
             raise Unavailable(f"{wrong} does not start")
         self.spec = replace(self.spec, models=models)
 
+    async def pin(self, model: str, *, is_pinned: bool) -> None:
+        if model in self._broken:
+            raise Unavailable(f"{model} does not answer")
+        others = [name for name in self.spec.pinned if name != model]
+        self.spec = replace(self.spec, pinned=[*others, *([model] if is_pinned else [])])
+
     @property
     def workers(self) -> dict[str, str]:
         return {worker.name: worker.model.name for worker in Roster.of(self.spec).workers if worker.model}
@@ -174,3 +180,28 @@ async def test_a_source_that_can_be_no_file_is_refused(tmp_path: Path, source: s
     found = await stage.make(stage.served.loading("a", LoadedSource(source=source)))
     assert "a" in found.refused
     assert stage.platform.workers == {"worker-0": "demo"}
+
+
+async def test_a_model_is_pinned_now_and_after_the_next_start(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, pinned=["demo"])
+    assert (await stage.make(stage.served.pinning("demo", is_pinned=False))).refused == {}
+    assert stage.platform.spec.pinned == []
+    again = with_loaded(PlatformSpec([DEMO], pinned=["demo"]), ServedSources([DEMO]), stage.file, are_chosen=True)
+    assert again.pinned == []
+    await stage.make(stage.served.pinning("demo", is_pinned=True))
+    again = with_loaded(PlatformSpec([DEMO]), ServedSources([DEMO]), stage.file, are_chosen=True)
+    assert again.pinned == stage.platform.spec.pinned == ["demo"]
+
+
+async def test_a_pin_that_a_worker_refuses_is_taken_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, broken=["demo"])
+    found = await stage.make(stage.served.pinning("demo", is_pinned=True))
+    assert (found.pins, found.refused) == ({}, {"demo": "demo does not answer"})
+    assert stage.platform.spec.pinned == ()
+
+
+async def test_a_model_that_is_unloaded_leaves_no_pin(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.make(stage.served.loading("a", SOURCE))
+    await stage.make(stage.served.pinning("a", is_pinned=True))
+    assert (await stage.make(stage.served.unloading("a"))).pins == {}

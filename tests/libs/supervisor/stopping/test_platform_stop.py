@@ -11,6 +11,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.supervisor.state import StateFolder, holder_of, last_platform
+from headrace.supervisor.stopping import platform_stop
 from headrace.supervisor.stopping.platform_stop import awaited, end_leftovers, stop_platform
 from headrace.supervisor.stopping.running_supervisor import RunningSupervisor
 from headrace.supervisor.system.process_identity import ProcessIdentity
@@ -70,7 +71,8 @@ def test_it_gets_time_and_then_a_second_signal(tmp_path: Path, mode: str, patien
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_one_that_does_not_react_is_killed_with_its_services(tmp_path: Path) -> None:
+def test_one_that_does_not_react_is_killed_with_its_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform_stop, "HARDER_SECONDS", 2.0)
     said: list[str] = []
     with supervisor("deaf", tmp_path) as (found, child):
         assert stop_platform(found, 1.5, said.append) == "killed"

@@ -10,7 +10,7 @@ from headrace import demo_model
 from headrace.engine.checkpoints import model_limits
 from headrace.engine.cpu import load as cpu_load
 from headrace.engine.residency.policy.residence import Residence
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, NotFound, Unsupported
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting import engine_host
 from headrace.worker.hosting.engine_host import EngineHost
@@ -98,3 +98,18 @@ def test_one_model_is_always_awake() -> None:
     host = EngineHost(WorkerSettings(model="m", engine="sim"))
     assert host.resident("m").residence is Residence.AWAKE
     assert (host.members, host.is_proved) == ({}, False)
+
+
+def test_models_are_pinned_where_they_could_leave(tmp_path: Path) -> None:
+    own = {"models": {}, "model": "a", "folder": demo_model.CHECKPOINT}
+    host = EngineHost(settings(tmp_path, **own, keep_alive_seconds=60, pinned="a"))
+    assert host.resident("a").is_pinned
+    host.pin("a", is_pinned=False)
+    assert host.resident("a").is_pinned is False
+    with pytest.raises(NotFound, match="no model 'b'; it has: a"):
+        host.pin("b", is_pinned=True)
+    host.stop()
+    alone = EngineHost(settings(tmp_path, **own))
+    assert alone.resident("a").is_pinned is None
+    with pytest.raises(Unsupported, match="a is always awake"):
+        alone.pin("a", is_pinned=True)

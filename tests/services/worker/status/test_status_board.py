@@ -33,7 +33,9 @@ class RunningWorker:
         self.runtime = Runtime(SimEngine(config), "m", attach_seconds=30.0)
         self.board = StatusBoard(self.runtime, "w", 7, "m", DeviceRates(hourly_price=1.5))
         self.drains: list[float] = []
-        self.servicer = WorkerServicer(self.runtime, self.board, "w", 7, self.drains.append)
+        self.servicer = WorkerServicer(
+            self.runtime, self.board, "w", 7, self.drains.append, lambda _model, _is_pinned: None
+        )
         self.stub: worker_pb2_grpc.WorkerServiceAsyncStub
 
     async def watch(self) -> AsyncIterator[WorkerStatus]:

@@ -166,7 +166,7 @@ async def serve(
     board = StatusBoard(runtime, "w", 1, "m", DeviceRates())
     runtime.start(board.on_change, lambda _events: None)
     stack.callback(runtime.stop)
-    servicer = WorkerServicer(runtime, board, "w", 1, lambda _patience: None)
+    servicer = WorkerServicer(runtime, board, "w", 1, lambda _patience: None, lambda _model, _is_pinned: None)
     server = Server(lambda one: worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, one), ["w"], "")
     address = await server.start("127.0.0.1:0", "")
     stack.push_async_callback(server.stop, 0.0)

@@ -1,4 +1,4 @@
-"""`headrace models load`, `unload` and `alias`: what a running platform serves."""
+"""`headrace models load`, `unload`, `alias` and `pin`: what a running platform serves."""
 
 import time
 from collections.abc import Callable
@@ -132,6 +132,36 @@ def alias(
     _say(f"{name} is answered by {model}", {"alias": name, "model": model}, json)
 
 
+def pin(
+    name: str,
+    *,
+    remove: Annotated[bool, Parameter(negative="")] = False,
+    timeout: float = 60.0,
+    state_dir: Path = DEFAULT_FOLDER,
+    json: JsonFlag = False,
+) -> None:
+    """Keeps a model awake that takes turns with others in one worker, or that leaves memory when idle.
+
+    Parameters
+    ----------
+    name
+        A model that headrace status shows.
+    remove
+        Let it take turns again.
+    timeout
+        Seconds to wait until its worker has agreed.
+    state_dir
+        The state folder that the platform was started with.
+    json
+        Print one JSON object.
+    """
+    served = _served(state_dir)
+    if name not in served:
+        raise NotFound(f"no model {name!r} is served; there are: {', '.join(served)}")
+    _change(state_dir, name, lambda before: before.pinning(name, is_pinned=not remove), timeout)
+    _say(f"{name} {'takes turns' if remove else 'stays awake'}", {"model": name, "pinned": not remove}, json)
+
+
 def _served(state_dir: Path) -> list[str]:
     """Returns the names of all that is served. Raises NotFound where no platform runs."""
     return [str(name) for name in read_platform(state_dir)["models"]]
@@ -159,7 +189,7 @@ def _change(state_dir: Path, name: str, change: Callable[[ServedModels], ServedM
         raise ConfigError(served.refused[name])
 
 
-def _say(text: str, described: dict[str, str], as_json: bool) -> None:
+def _say(text: str, described: dict[str, object], as_json: bool) -> None:
     if as_json:
         print_json(described)
     else:

@@ -3,9 +3,11 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from rich.markup import escape
+from rich.status import Status
 
 from headrace.cli.commands.up.background_start import BackgroundStart
 from headrace.cli.commands.up.line_view import PROGRESS_SECONDS
@@ -43,10 +45,17 @@ def _shown(as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield print_json
     elif console.is_terminal:
         with console.status("Starting …") as status:
-            yield lambda event: status.update(f"Starting … [dim]{escape(_line(event))}[/]") if _line(event) else None
+            yield partial(_show_on, status)
     else:
         console.print("Starting …")
         yield _LinePrinter().show
+
+
+def _show_on(status: Status, event: dict[str, Any]) -> None:
+    if event["event"] == "memory":
+        console.print(event["text"], soft_wrap=True, markup=False)
+    elif line := _line(event):
+        status.update(f"Starting … [dim]{escape(line)}[/]")
 
 
 class _LinePrinter:
@@ -67,6 +76,8 @@ class _LinePrinter:
 
 def _line(event: dict[str, Any]) -> str:
     """Returns the words for an event; empty where there are none."""
+    if event["event"] == "memory":
+        return str(event["text"])
     if event["event"] == "progress":
         return f"{event['name']}: {event['text']}"
     if event["event"] == "service" and event["state"] in ("ready", "restarting"):

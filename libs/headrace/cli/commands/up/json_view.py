@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.cli.key_choice import KeyChoice
 from headrace.cli.output import outliving_readers, print_json
 from headrace.supervisor.platform import Platform
@@ -18,6 +19,9 @@ class JsonView:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+    def on_memory_plan(self, plan: MemoryPlan) -> None:
+        self._tell({"event": "memory", "text": plan.text()})
 
     def on_change(self, platform: Platform) -> None:
         for process in platform.processes:

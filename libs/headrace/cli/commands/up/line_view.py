@@ -4,6 +4,7 @@ import sys
 import time
 
 from headrace.cli.commands.up.live_view import GIVEN_UP, STOPPING
+from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.cli.commands.up.ready_page import ReadyPage
 from headrace.cli.output import console, outliving_readers
 from headrace.supervisor.platform import Platform
@@ -27,6 +28,9 @@ class LineView:
         console.print("Starting …")
 
     def __exit__(self, *_: object) -> None: ...
+
+    def on_memory_plan(self, plan: MemoryPlan) -> None:
+        console.print(plan.text(), soft_wrap=True, markup=False)
 
     def on_change(self, platform: Platform) -> None:
         if self._is_stopping:

@@ -6,6 +6,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.cli.commands.up.ready_page import ReadyPage
 from headrace.cli.output import console
 from headrace.cli.terminal.state_styles import STATE_STYLES
@@ -29,6 +30,9 @@ class LiveView:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+    def on_memory_plan(self, plan: MemoryPlan) -> None:
+        console.print(plan.text(), soft_wrap=True, markup=False)
 
     def on_change(self, platform: Platform) -> None:
         if self._live.is_started:

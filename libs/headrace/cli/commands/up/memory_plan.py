@@ -78,20 +78,20 @@ class MemoryPlan:
             return replace(spec, residency_options={**spec.residency_options, **self.settings()})
         return replace(spec, model_options={**spec.model_options, **self.settings()})
 
-    def lines(self) -> list[str]:
-        """Says what each part of the platform gets."""
+    def text(self) -> str:
+        """Says in lines what each part of the platform gets."""
         head = f"{size_text(self.total)} of memory: {size_text(self.process_count * PROCESS_BYTES)} for "
         head += f"{self.process_count} processes"
         if self.is_shared:
             parts = self.settings()
             awake, asleep = size_text(parts["awake_bytes"]), size_text(parts["asleep_bytes"])
-            return [f"{head}, and for each worker {awake} for models awake and {asleep} for those asleep"]
+            return f"{head}, and for each worker {awake} for models awake and {asleep} for those asleep"
         rows = [
             f"  {name}: {_times(self.copies, 'worker')} with {size_text(size)} of weights and "
             f"{size_text(self.kv_bytes)} of KV cache"
             for name, size in self.weights.items()
         ]
-        return [head, *rows]
+        return "\n".join([head, *rows])
 
     def _check(self) -> None:
         if self.is_shared:

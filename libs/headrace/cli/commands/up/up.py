@@ -88,8 +88,7 @@ def up(
         platform = with_loaded(options.platform, sources, file, are_chosen=bool(models))
         if plan := flags.memory_plan(platform):
             platform = plan.applied(platform)
-            if not json:
-                console.print("\n".join(plan.lines()), soft_wrap=True, markup=False)
+            view.on_memory_plan(plan)
         options = replace(options, platform=platform)
         asyncio.run(_run(options, state, spawner, view, log, partial(ModelChanges, sources=sources, file=file)))
 

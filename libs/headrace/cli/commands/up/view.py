@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from headrace.cli.commands.up.memory_plan import MemoryPlan
 from headrace.supervisor.platform import Platform
 
 
@@ -11,6 +12,9 @@ class View(Protocol):
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+    def on_memory_plan(self, plan: MemoryPlan) -> None:
+        """Shows what each part of the platform gets of its memory, before anything starts."""
 
     def on_change(self, platform: Platform) -> None:
         """Shows that a service has another state, or came further."""

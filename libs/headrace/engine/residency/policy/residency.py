@@ -50,6 +50,18 @@ class Residency:
         """Bytes of host memory that are taken, or promised to a move."""
         return sum(resident.held_asleep_bytes for resident in self._residents.values())
 
+    def pin(self, name: str, *, is_pinned: bool) -> None:
+        """Has a model stay awake from now on, or take turns. Raises ConfigError, and changes nothing, where it or
+        another one could then never be awake."""
+        resident = self._residents[name]
+        before, resident.is_pinned = resident.is_pinned, is_pinned
+        try:
+            for each in self._residents.values():
+                self._check_size(each)
+        except ConfigError:
+            resident.is_pinned = before
+            raise
+
     def begin(self, now: float) -> Move | None:
         """Chooses the next move and counts it as under way. None: there is nothing to do, or it has to wait."""
         move = self._choose(now)

@@ -23,7 +23,7 @@ def record(required: Json, optional: Json | None = None) -> Json:
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
-def constant(value: str) -> Json:
+def constant(value: str | bool) -> Json:
     return {"const": value}
 
 

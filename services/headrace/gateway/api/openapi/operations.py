@@ -160,6 +160,13 @@ OPERATIONS: dict[str, Operation] = {
     "DELETE /headrace/aliases/{name}": Operation(
         "Takes a further name away", record({"name": TEXT, "state": constant("removed")})
     ),
+    "PUT /headrace/pins/{name}": Operation(
+        "Keeps a model awake that takes turns with others, or leaves memory when idle",
+        record({"name": TEXT, "pinned": constant(True)}),
+    ),
+    "DELETE /headrace/pins/{name}": Operation(
+        "Lets a pinned model take turns again", record({"name": TEXT, "pinned": constant(False)})
+    ),
     "POST /v1/load_lora_adapter": Operation(
         "Serves an adapter, as vLLM does", TEXT, AdapterBody, media_type="text/plain"
     ),

@@ -40,8 +40,11 @@ const button = (name, label, click) => h("button", { type: "button", class: "qui
 function row(one, served) {
   const kind = one.adapter_of ? `adapter of ${one.adapter_of}` : "model";
   if (served.unloading.includes(one.name)) return [one.name, `${kind}, being unloaded`, ""];
-  return [one.name, kind, button(`unload-${one.name}`, "Unload", () => openUnload(one.name, `headrace/models/${encode(one.name)}`,
-    "New requests get an error at once, and running ones have four seconds. It can be loaded again."))];
+  const unload = button(`unload-${one.name}`, "Unload", () => openUnload(one.name, `headrace/models/${encode(one.name)}`,
+    "New requests get an error at once, and running ones have four seconds. It can be loaded again."));
+  if (one.pinned === null) return [one.name, kind, unload];
+  const pin = button(`pin-${one.name}`, one.pinned ? "Unpin" : "Pin", () => openPin(one.name, !one.pinned));
+  return [one.name, one.pinned ? `${kind}, pinned` : kind, h("span", { class: "row end" }, pin, unload)];
 }
 
 const aliasRow = (name, model) => [name, `alias of ${model}`, button(`unload-${name}`, "Remove", () => openUnload(name, `headrace/aliases/${encode(name)}`, `${model} is still served.`))];
@@ -74,6 +77,13 @@ const openUnload = (name, path, what) => open(`Take ${name} away`, "Take away", 
   await ask("DELETE", path, undefined, abort);
   return `${name} is no longer served`;
 });
+
+const openPin = (name, isPinned) => open(isPinned ? `Pin ${name}` : `Unpin ${name}`, isPinned ? "Pin" : "Unpin", [],
+  isPinned ? "It stays in memory, whatever other models are wanted. They share what is left." : "It leaves memory when others need the room, and comes back when it is asked.",
+  async (abort) => {
+    await ask(isPinned ? "PUT" : "DELETE", `headrace/pins/${encode(name)}`, undefined, abort);
+    return isPinned ? `${name} is pinned` : `${name} takes turns`;
+  });
 
 const text = (id, example) => h("input", { id, required: true, placeholder: example, autocomplete: "off", spellcheck: "false" });
 const field = (label, control) => h("div", { class: "field" }, h("label", { for: control.id }, label), control);

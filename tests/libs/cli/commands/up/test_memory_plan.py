@@ -67,10 +67,10 @@ def test_too_little_is_refused_with_what_it_takes(spec: PlatformSpec) -> None:
 
 
 def test_the_lines_say_what_each_worker_reserves(spec: PlatformSpec) -> None:
-    first, *rows = MemoryPlan.of(8 * GB, replace(spec, replicas=2)).lines()
+    first, *rows = MemoryPlan.of(8 * GB, replace(spec, replicas=2)).text().splitlines()
     assert first == "8.0 GB of memory: 1.5 GB for 11 processes"
     assert rows[0] == "  large: 2 workers with 2.0 GB of weights and 381 MB of KV cache"
-    (line,) = MemoryPlan.of(8 * GB, replace(spec, shared_worker=True)).lines()
+    line = MemoryPlan.of(8 * GB, replace(spec, shared_worker=True)).text()
     assert "for models awake and" in line
 
 

@@ -288,3 +288,23 @@ def test_random_lives_keep_the_promises(seed: int) -> None:
         policy.check_invariants()
         longest = max((now - each.waiting_since for each in made if each.waiting_since is not None), default=0.0)
         assert longest < 8 * (STAY + PATIENCE + RETRY + 30.0)
+
+
+def test_a_model_that_is_pinned_later_comes_in_and_stays() -> None:
+    acting = Acting(30, 30, resident("a"), resident("b"), resident("c"))
+    acting.policy.pin("c", is_pinned=True)
+    acting.settle()
+    assert acting.take() == [("load", "c")]
+    for name in ("a", "b", "a"):
+        acting.now += STAY
+        acting.want(name)
+        acting.settle()
+    assert acting.policy.residents["c"].residence is Residence.AWAKE
+    with pytest.raises(ConfigError, match="pin fewer models"):
+        acting.policy.pin("a", is_pinned=True)
+    assert not acting.policy.residents["a"].is_pinned
+    acting.policy.pin("c", is_pinned=False)
+    acting.want("b")
+    acting.now += STAY
+    acting.settle()
+    assert acting.policy.residents["c"].residence is not Residence.AWAKE

@@ -1,4 +1,4 @@
-"""The routes /headrace/models and /headrace/aliases, and those at which vLLM loads and unloads adapters."""
+"""The routes /headrace/models, /headrace/aliases and /headrace/pins, and vLLM's routes of adapters."""
 
 import logging
 import re
@@ -26,7 +26,7 @@ from headrace.served.loaded_source import LoadedSource
 from headrace.served.served_models import ServedModels
 from headrace.settings.web.web_names import host_name, is_loopback
 
-MODELS, ALIASES = "/headrace/models", "/headrace/aliases"
+MODELS, ALIASES, PINS = "/headrace/models", "/headrace/aliases", "/headrace/pins"
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +47,7 @@ class ServedRoutes:
             MODELS: {"GET": self.show, "POST": self.load},
             f"{MODELS}/{{name}}": {"DELETE": self.unload},
             f"{ALIASES}/{{name}}": {"PUT": self.name, "DELETE": self.drop},
+            f"{PINS}/{{name}}": {"PUT": self.pin, "DELETE": self.unpin},
             "/v1/load_lora_adapter": {"POST": self.load_adapter},
             "/v1/unload_lora_adapter": {"POST": self.unload_adapter},
         }
@@ -55,7 +56,10 @@ class ServedRoutes:
         """Answers with what is served, and what was changed."""
         served = await self._changes.read()
         names = {model.model: model.parent for model in self._fleet.listed()}
-        models = [{"name": name, "adapter_of": parent or None} for name, parent in names.items()]
+        pinned = {worker.model.model: worker.is_pinned for worker in self._fleet.workers}
+        models = [
+            {"name": name, "adapter_of": parent or None, "pinned": pinned.get(name)} for name, parent in names.items()
+        ]
         coming = sorted({*served.models, *served.adapters} - names.keys())
         await self._send(
             exchange,
@@ -105,6 +109,14 @@ class ServedRoutes:
         await self._make(exchange, "drops a name", alias, lambda served: served.dropping(alias))
         await self._send(exchange, {"name": alias, "state": "removed"})
 
+    async def pin(self, exchange: HttpExchange) -> None:
+        """Keeps a model awake, whatever other models are wanted."""
+        await self._set_pin(exchange, is_pinned=True)
+
+    async def unpin(self, exchange: HttpExchange) -> None:
+        """Lets a model take turns again."""
+        await self._set_pin(exchange, is_pinned=False)
+
     async def load_adapter(self, exchange: HttpExchange) -> None:
         """Serves an adapter."""
         self._check(exchange)
@@ -127,6 +139,13 @@ class ServedRoutes:
     async def _unload(self, exchange: HttpExchange, name: str) -> None:
         self._check_served(name)
         await self._make(exchange, "unloads", name, lambda served: served.unloading(name))
+
+    async def _set_pin(self, exchange: HttpExchange, *, is_pinned: bool) -> None:
+        self._check(exchange)
+        name = _name_in(exchange, PINS)
+        self._check_served(name)
+        await self._make(exchange, "pins", name, lambda served: served.pinning(name, is_pinned=is_pinned))
+        await self._send(exchange, {"name": name, "pinned": is_pinned})
 
     def _only_model(self) -> str:
         """Returns the only model. Raises InvalidRequest where there are several."""

@@ -28,7 +28,9 @@ Follow = Callable[[ServedModels], ServedModels]
 
 def fleet_of(path: Path | None) -> Any:
     models = {"base": BASE}
-    return SimpleNamespace(models=lambda: models, listed=lambda: list(models.values()), names=ServedNames(None, path))
+    return SimpleNamespace(
+        models=lambda: models, listed=lambda: list(models.values()), names=ServedNames(None, path), workers=[]
+    )
 
 
 @asynccontextmanager
@@ -76,10 +78,19 @@ async def test_a_model_is_loaded_named_and_unloaded(tmp_path: Path) -> None:
         dropped = await http.delete("/headrace/aliases/gpt-4o")
         assert (dropped.status_code, ServedFile(path).read().aliases) == (200, {})
         shown = (await http.get("/headrace/models")).json()
-        assert shown["models"] == [{"name": "base", "adapter_of": None}]
+        assert shown["models"] == [{"name": "base", "adapter_of": None, "pinned": None}]
         assert shown["loading"] == ["org/new"]
         gone = await http.delete("/headrace/models/base")
         assert (gone.status_code, ServedFile(path).read().unloaded) == (200, {"base"})
+
+
+async def test_a_model_is_pinned_and_unpinned(tmp_path: Path) -> None:
+    path = tmp_path / FILE_NAME
+    async with client(path) as http, following(path, agreeing):
+        for method, is_pinned in (("PUT", True), ("DELETE", False)):
+            answer = await http.request(method, "/headrace/pins/base")
+            assert (answer.status_code, answer.json()) == (200, {"name": "base", "pinned": is_pinned})
+            assert ServedFile(path).read().pins == {"base": is_pinned}
 
 
 async def test_adapters_come_and_go_in_the_words_of_vllm(tmp_path: Path) -> None:
@@ -117,6 +128,7 @@ async def test_a_platform_that_does_not_answer_in_time_is_said_so(tmp_path: Path
         ("PUT", "/headrace/aliases/a", {"model": "nothing"}, 404),
         ("DELETE", "/headrace/aliases/nothing", None, 404),
         ("DELETE", "/headrace/models/nothing", None, 404),
+        ("PUT", "/headrace/pins/nothing", None, 404),
     ],
 )
 async def test_bad_input_changes_nothing(tmp_path: Path, method: str, path: str, body: Any, status: int) -> None:
