@@ -48,7 +48,7 @@ class Server:
                 is_ready=lambda: asyncio.ensure_future(self.answers()),
                 answers=self.answers,
                 address=lambda: "",
-                patience=AnswerPatience(frozen_seconds=1.0, busy_seconds=4.0),
+                patience=AnswerPatience(frozen_seconds=1.0, busy_seconds=2.5),
             ),
             ProgramSpawner(),
             lambda: None,
@@ -126,7 +126,7 @@ async def test_a_process_that_computes_is_given_more_time(server: Server) -> Non
         server.make("busy")
         server.make("deaf")
         await until(lambda: process.restarts == 1)
-        assert time.monotonic() - began >= 4.0
+        assert time.monotonic() - began >= 2.5
         server.unmake("deaf")
         await until(process.ready.is_set)
     finally:
@@ -140,7 +140,7 @@ async def test_a_process_that_is_not_ready_yet_may_take_its_time(server: Server)
     process.start()
     try:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(process.ready.wait(), 3.0)
+            await asyncio.wait_for(process.ready.wait(), 2.0)
         assert process.restarts == 0
         server.unmake("deaf")
         await process.wait_ready(Deadline.after(TIMEOUT))
@@ -160,7 +160,7 @@ async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> No
         watching = asyncio.create_task(until_frozen(server.answers, process.pid, AnswerPatience(1.0, 1.0)))
         await asyncio.sleep(0.1)
         os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(3.0)  # noqa: ASYNC251
+        time.sleep(2.2)  # noqa: ASYNC251
         os.kill(process.pid, signal.SIGCONT)
         await asyncio.wait({watching}, timeout=2.0)
         assert not watching.done()
