@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 LOCKED := gateway tokenizer scheduler cache worker
 
-.PHONY: help lock settings wheels up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-kv fuzz-api images test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help lock settings wheels up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-kv fuzz-api images test-browser test-deploy test-images test-hosts test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-simulation bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -26,6 +26,7 @@ help:
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
+	@echo "make test-browser  the console, used by a Chromium of this machine, and checked by axe"
 	@echo "make test-deploy   the Helm chart: rendered with random values, and validated against seven versions of Kubernetes"
 	@echo "make images        the images of the five services, with docker, podman or buildah"
 	@echo "make test-images   builds them without a registry of images and runs the chart in them, as root on Debian"
@@ -82,6 +83,11 @@ test: lint unpacked-packages
 # whose inputs change seldom. CHANGED=1 runs those alone whose inputs are others than tests/emulated_record.json has.
 test-emulated: unpacked-packages
 	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python -m tests.emulated_record $(if $(CHANGED),--changed)
+
+# The console in Chromium, which the machine has to have: Debian's package is `chromium`.
+test-browser: .venv/.dev
+	@$(PIP) --editable '.[browser]'
+	@$(BIN)/python -m pytest tests/e2e/test_console.py tests/e2e/test_console_chat.py tests/e2e/test_console_keys.py tests/e2e/test_console_operations.py
 
 # The chart. helm and the validators come from packages; what they validate with is in an environment of its own.
 DEPLOY_TOOLS := build/deploy-tools

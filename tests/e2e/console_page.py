@@ -12,7 +12,7 @@ from typing import Any
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
 PATIENCE_MS = 20_000
-NO_AXE = "axe-core is not installed; to run it: pip install axe-playwright-python"
+NO_AXE = "axe-core is not installed; to run it: make test-browser"
 
 
 class ConsolePage:

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.console_page import BROWSER, NO_AXE, ConsolePage, has_axe, opened_page, running_browser
 from tests.harness.running_platform import RunningPlatform, running_platform
 
-pytest.importorskip("playwright", reason="Playwright is not installed; to run it: pip install playwright")
+pytest.importorskip("playwright", reason="Playwright is not installed; to run it: make test-browser")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(BROWSER is None, reason="there is no browser; to run it: install Debian's chromium"),
