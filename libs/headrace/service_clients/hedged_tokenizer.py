@@ -11,13 +11,12 @@ from headrace.domain.deadline import Deadline
 from headrace.domain.encoded import Encoded
 from headrace.domain.to_encode import ToEncode
 from headrace.errors import Unavailable
+from headrace.service_clients.answer_times import AnswerTimes
 from headrace.service_clients.tokenizer import TokenizerClient
 from headrace.v1 import tokenizer_pb2
 
-PATIENCE = 1.0
-"""Seconds without an answer after which the next tokenizer is asked too."""
 CHARACTERS_PER_SECOND = 200_000
-"""Lowest rate at which a tokenizer is expected to encode, so that long texts get more time."""
+"""Lowest rate at which a tokenizer is expected to encode, so that long texts get more time than short ones."""
 SUSPICION_SECONDS = 5.0
 """Seconds for which a tokenizer that was slower than another, or away, is asked last."""
 
@@ -25,42 +24,56 @@ T = TypeVar("T")
 
 
 class HedgedTokenizer:
-    """TokenizerClient over others. The first answer counts, and a refusal is an answer; other calls are then cancelled.
-    Raises Unavailable when no tokenizer is available."""
+    """TokenizerClient over others. Where an answer is late, the next tokenizer is asked too. The first answer counts,
+    and a refusal is an answer; other calls are then cancelled (Dean and Barroso, 2013). Raises Unavailable when no
+    tokenizer is available."""
 
     def __init__(self, clients: Sequence[TokenizerClient]) -> None:
         self._clients = clients
         self._turns = itertools.count()
+        self._text_times, self._vocabulary_times = AnswerTimes(), AnswerTimes()
         self._suspected = [-math.inf] * len(clients)
         """Time at which each client last failed to answer, in monotonic seconds."""
 
     async def encode(self, wanted: ToEncode, timeout: float) -> Encoded:
-        return await self._first(lambda client, left: client.encode(wanted, left), timeout, wanted.character_count)
+        extra = wanted.character_count / CHARACTERS_PER_SECOND
+        return await self._first(lambda client, left: client.encode(wanted, left), timeout, self._text_times, extra)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
         return await self._first(
-            lambda client, left: client.decode(model, token_ids, skip_special_tokens, left), timeout, len(token_ids)
+            lambda client, left: client.decode(model, token_ids, skip_special_tokens, left),
+            timeout,
+            self._text_times,
+            len(token_ids) / CHARACTERS_PER_SECOND,
         )
 
     async def get_vocabulary(
         self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
     ) -> tokenizer_pb2.GetVocabularyResponse:
         return await self._first(
-            lambda client, left: client.get_vocabulary(model, left, known_fingerprints), timeout, 0
+            lambda client, left: client.get_vocabulary(model, left, known_fingerprints), timeout, self._vocabulary_times
         )
 
     async def _first(
-        self, call: Callable[[TokenizerClient, float], Awaitable[T]], timeout: float, character_count: int
+        self,
+        call: Callable[[TokenizerClient, float], Awaitable[T]],
+        timeout: float,
+        times: AnswerTimes,
+        extra_seconds: float = 0.0,
     ) -> T:
+        """Returns the first answer. It is late by what `times` say, and `extra_seconds`."""
         deadline = Deadline.after(timeout)
-        patience = PATIENCE + character_count / CHARACTERS_PER_SECOND
+        patience = times.patience + extra_seconds
         running: dict[asyncio.Future[T], int] = {}
         try:
             for index in self._order():
+                began = time.monotonic()
                 running[asyncio.ensure_future(call(self._clients[index], deadline.remaining))] = index
                 is_last = len(running) == len(self._clients)
                 answer = await self._answered(running, deadline.remaining if is_last else patience)
                 if answer is not None:
+                    if running[answer] == index:
+                        times.note(max(0.0, time.monotonic() - began - extra_seconds))
                     return answer.result()
             raise Unavailable("no tokenizer answers", stage="tokenize")
         finally:

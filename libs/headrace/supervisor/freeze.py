@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from headrace.supervisor.process_activity import ProcessActivity
 
-ANSWER_INTERVAL = 0.4
-"""Seconds between an answer and the next question."""
+ANSWER_INTERVAL = 1.0
+"""Seconds between an answer and the next question: half of what a frozen process is allowed, the other half of which
+the next answer may take. Questions are most of what an idle platform does."""
+AGAIN_SECONDS = 0.1
+"""Seconds after which one without an answer is asked again."""
 QUESTION_SECONDS = 1.0
 """Seconds that an answer may take; enforced by the asking side."""
 MAX_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
@@ -33,17 +36,15 @@ async def until_frozen(answers: Callable[[], Awaitable[bool]], pid: int, patienc
     answered = time.monotonic()
     while True:
         before = time.monotonic()
-        if await answers():
+        if has_answered := await answers():
             answered = time.monotonic()
             activity.begin()
-            await asyncio.sleep(ANSWER_INTERVAL)
-        else:
-            await asyncio.sleep(ANSWER_INTERVAL / 4)
+        await asyncio.sleep(ANSWER_INTERVAL if has_answered else AGAIN_SECONDS)
         now = time.monotonic()
         if now - before > MAX_ROUND:
             answered = min(now, answered + now - before)
         silent_seconds = now - answered
-        if silent_seconds < patience.frozen_seconds:
+        if has_answered or silent_seconds < patience.frozen_seconds:
             continue
         if silent_seconds >= patience.busy_seconds or not activity.is_busy(silent_seconds):
             return silent_seconds

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from headrace.launch.stop_order import stop_order
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel
 from headrace.rpc.health import answers, is_serving
-from headrace.service_clients.worker import set_pin
+from headrace.service_clients.worker_pins import pin_everywhere
 from headrace.supervisor.files.log_rotation import keep_rotating, old_log
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.local_site import LocalSite
@@ -37,7 +38,6 @@ ANSWERS_OF_SEVERAL = 8
 """Answers in a row, for each further gateway, after which all have probably answered."""
 LEAVE_SECONDS = 10.0
 """Seconds that a worker has to end which is served no longer: its requests move, or end."""
-PIN_SECONDS = 10.0
 MAX_START_SECONDS = 86400.0
 """Maximum seconds of a start, with or without progress."""
 
@@ -224,12 +224,12 @@ class Platform:
     async def pin(self, model: str, *, is_pinned: bool) -> None:
         """Has a model's workers keep it awake, or let it take turns: now, and whenever they start. Raises
         HeadraceError."""
-        for each in self._planned:
-            if each.role == "worker" and model in each.model.split(", "):
-                channel = self._site.open_channel(each.health.address, each.role)
-                await set_pin(channel, model, PIN_SECONDS, is_pinned=is_pinned)
-        pinned = [name for name in self.spec.pinned if name != model] + [model] * is_pinned
-        self._options = replace(self._options, platform=replace(self.spec, pinned=pinned))
+        workers = [each for each in self._planned if each.role == "worker" and model in each.model.split(", ")]
+        channels = [partial(self._site.open_channel, each.health.address, each.role) for each in workers]
+        await pin_everywhere(channels, model, is_pinned=is_pinned)
+        others = [name for name in self.spec.pinned if name != model]
+        spec = replace(self.spec, pinned=[*others, model] if is_pinned else others)
+        self._options = replace(self._options, platform=spec)
         self._replan()
 
     def _replan(self) -> list[ProcessSpec]:

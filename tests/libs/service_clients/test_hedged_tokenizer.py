@@ -11,7 +11,7 @@ from headrace.domain.to_encode import TextToEncode
 from headrace.errors import DeadlineExceeded, ModelNotFound, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
-from headrace.service_clients import hedged_tokenizer
+from headrace.service_clients import answer_times, hedged_tokenizer
 from headrace.service_clients.hedged_tokenizer import HedgedTokenizer
 from headrace.service_clients.tokenizer import GrpcTokenizerClient
 from headrace.v1 import tokenizer_pb2 as pb
@@ -97,8 +97,15 @@ async def test_a_frozen_one_is_waited_for_once_and_then_asked_last(tokenizers: T
     await until(lambda: frozen.cancelled_count == 1)
 
 
+async def test_answers_that_are_quick_are_soon_late(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_times, "MAX_PATIENCE", 2 * TIMEOUT)
+    assert {await tokenizers.encode() for _ in range(4)} == {0, 1}
+    tokenizers.servicers[0].may_answer.clear()
+    assert [await tokenizers.encode() for _ in range(2)] == [1] * 2
+
+
 async def test_one_that_is_away_is_not_waited_for(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hedged_tokenizer, "PATIENCE", 2 * TIMEOUT)
+    monkeypatch.setattr(answer_times, "MAX_PATIENCE", 2 * TIMEOUT)
     await tokenizers.servers[0].stop(0)
     assert [await tokenizers.encode() for _ in range(4)] == [1] * 4
 
@@ -115,7 +122,7 @@ async def test_one_that_comes_back_is_asked_again(tokenizers: Tokenizers, monkey
 async def test_a_long_text_is_answered_by_the_first_though_all_are_slow(
     tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hedged_tokenizer, "PATIENCE", 0.05)
+    monkeypatch.setattr(answer_times, "MAX_PATIENCE", 0.05)
     for servicer in tokenizers.servicers:
         servicer.may_answer.clear()
     asking = asyncio.create_task(tokenizers.encode())
@@ -149,7 +156,7 @@ async def test_all_frozen_ends_in_the_deadline(tokenizers: Tokenizers) -> None:
 
 @pytest.mark.parametrize("tokenizers", [1], indirect=True)
 async def test_one_alone_is_waited_for(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hedged_tokenizer, "PATIENCE", 0.05)
+    monkeypatch.setattr(answer_times, "MAX_PATIENCE", 0.05)
     tokenizers.servicers[0].may_answer.clear()
     asyncio.get_running_loop().call_later(0.3, tokenizers.servicers[0].may_answer.set)
     assert await tokenizers.encode() == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.domain.deadline import Deadline
-from headrace.supervisor.freeze import AnswerPatience, until_frozen
+from headrace.supervisor.freeze import ANSWER_INTERVAL, AnswerPatience, until_frozen
 from headrace.supervisor.process import LocalProcess, SupervisedProcess
 from headrace.supervisor.spawning.process_start import ProcessStart
 from headrace.supervisor.spawning.program_spawner import ProgramSpawner
@@ -48,7 +48,7 @@ class Server:
                 is_ready=lambda: asyncio.ensure_future(self.answers()),
                 answers=self.answers,
                 address=lambda: "",
-                patience=AnswerPatience(frozen_seconds=1.0, busy_seconds=2.5),
+                patience=AnswerPatience(frozen_seconds=1.0, busy_seconds=4.0),
             ),
             ProgramSpawner(),
             lambda: None,
@@ -126,7 +126,7 @@ async def test_a_process_that_computes_is_given_more_time(server: Server) -> Non
         server.make("busy")
         server.make("deaf")
         await until(lambda: process.restarts == 1)
-        assert time.monotonic() - began >= 2.5
+        assert time.monotonic() - began >= 4.0 - ANSWER_INTERVAL
         server.unmake("deaf")
         await until(process.ready.is_set)
     finally:

@@ -28,9 +28,9 @@ def with_loaded(spec: PlatformSpec, sources: ServedSources, file: ServedFile, *,
         except ConfigError as error:
             _log.warning("a model that was loaded before is left out", extra={"model": name, "error": error.message})
             file.change(partial(_refusing, name, error.message))
-    pinned = [name for name in spec.pinned if served.pins.get(name, True)]
-    pinned += [name for name, is_pinned in served.pins.items() if is_pinned and name not in pinned]
-    return replace(spec, models=found or spec.models, pinned=pinned)
+    models = found or spec.models
+    pinned = [model.name for model in models if served.pins.get(model.name, model.name in spec.pinned)]
+    return replace(spec, models=models, pinned=pinned)
 
 
 def _refusing(name: str, reason: str, before: ServedModels) -> ServedModels:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.model_memory import BusLink
 
-INTERVAL = 0.5
+INTERVAL, READY_INTERVAL = 0.25, 1.0
+"""Seconds between questions: while the platform cannot answer, and while it can."""
 NEEDED = frozenset({"tokenizer"})
 """Services without which nothing is answered. Without a scheduler the gateway places requests itself, and without a
 cache all is computed: a load balancer that took it out then would turn a loss of speed into an outage."""
@@ -49,7 +50,7 @@ class PlatformHealth:
             while True:
                 answers = await asyncio.gather(*map(self._is_one_serving, self._questions.values()))
                 self._serving = dict(zip(self._questions, answers, strict=True))
-                await asyncio.sleep(INTERVAL)
+                await asyncio.sleep(READY_INTERVAL if self.ready else INTERVAL)
         finally:
             for question in self._asked:
                 question.cancel()

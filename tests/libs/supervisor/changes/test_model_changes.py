@@ -193,6 +193,15 @@ async def test_a_model_is_pinned_now_and_after_the_next_start(tmp_path: Path) ->
     assert again.pinned == stage.platform.spec.pinned == ["demo"]
 
 
+async def test_a_pin_of_a_model_that_is_not_served_any_more_is_no_setting(tmp_path: Path) -> None:
+    """A shared worker refuses to start with such a one."""
+    stage = Stage(tmp_path)
+    await stage.make(stage.served.pinning("demo", is_pinned=True))
+    other = ModelSource("other", CHECKPOINT)
+    again = with_loaded(PlatformSpec([other]), ServedSources([other]), stage.file, are_chosen=True)
+    assert ([model.name for model in again.models], again.pinned) == (["other"], [])
+
+
 async def test_a_pin_that_a_worker_refuses_is_taken_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, broken=["demo"])
     found = await stage.make(stage.served.pinning("demo", is_pinned=True))
