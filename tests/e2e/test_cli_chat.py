@@ -58,6 +58,10 @@ def test_speed_is_measured(demo_platform: RunningPlatform) -> None:
 TRIES = 15
 
 
+class ProgramEnded(Exception):
+    """The program has ended, and says no more."""
+
+
 class Terminal:
     """A chat in a terminal of 60 columns."""
 
@@ -86,7 +90,7 @@ class Terminal:
                 self.wait_for(pattern, 2)
             except AssertionError:
                 continue
-            except OSError:
+            except ProgramEnded:
                 return False
             return True
         raise AssertionError(self.seen)
@@ -97,7 +101,10 @@ class Terminal:
         while not re.search(pattern, self.seen):
             ready, _, _ = select.select([self._master], [], [], max(0, deadline - time.monotonic()))
             assert ready, self.seen
-            self.seen += os.read(self._master, 65536).decode(errors="replace")
+            try:
+                self.seen += os.read(self._master, 65536).decode(errors="replace")
+            except OSError:
+                raise ProgramEnded(f"exit status {self.process.wait(10)}: {self.seen}") from None
         found, self.seen = self.seen, ""
         return found
 

@@ -69,6 +69,8 @@ class BatchRun:
         self._reading = asyncio.Lock()
         self._not_before = 0.0
         """Time before which the limits of the key allow no further request. Monotonic seconds."""
+        self._is_over = False
+        """Whether no further request is sent. A call that ends as it is cancelled may hide that from its task."""
         self._rests: dict[asyncio.Task[None] | None, float] = {}
         """Times until which tasks that answer wait, in monotonic seconds."""
 
@@ -124,6 +126,7 @@ class BatchRun:
                 await self._save_progress()
                 self._check_rest(sum(not task.done() for task in answering))
         finally:
+            self._is_over = True
             await cancel_and_wait(answering)
 
     def _check_rest(self, task_count: int) -> None:
@@ -156,6 +159,8 @@ class BatchRun:
         """Sends a request until its answer is final, and returns the line that tells it."""
         try_count = 0
         while True:
+            if self._is_over:
+                raise asyncio.CancelledError
             await self._rest(self._not_before)
             left = self._batch.expires - time.time()
             answer = await self._caller.call(self._batch, line, left + SPARE_SECONDS)

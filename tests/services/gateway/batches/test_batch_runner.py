@@ -41,11 +41,17 @@ class Answers:
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.limited = ""
         """Tenant whose requests are told to wait for a quarter of a minute."""
+        self.hides_cancellation = False
+        """Whether a request that is cancelled is answered all the same, as one that has just ended."""
 
     async def answer(self, call: LineCall, content: bytes) -> None:
         assert call.header("x-headrace-class") == "batch"
         body = json.loads(content)
-        await self.allowed.acquire()
+        try:
+            await self.allowed.acquire()
+        except asyncio.CancelledError:
+            if not self.hides_cancellation:
+                raise
         self.asked[body["name"]] += 1
         status, told = self.answers.pop(0) if self.answers else (200, {})
         if body["tenant"] == self.limited:
@@ -140,6 +146,19 @@ async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - it is another task's doing
             await asyncio.sleep(0.01)
+
+
+async def test_a_cancelled_batch_ends_though_its_requests_hide_it(gateways: Gateways) -> None:
+    """It sends no further request, though each ends as it is cancelled."""
+    gateways.app.hides_cancellation = True
+    record = gateways.create(50)
+    gateways.start("a")
+    await until(lambda: gateways.found(record).total_count == 50)
+    gateways.allow(1)
+    await until(lambda: gateways.answered(record))
+    gateways.folder.batches.cancel(record.tenant, record.id)
+    await until(lambda: gateways.found(record).status == "cancelled")
+    assert len(gateways.answered(record)) <= 3
 
 
 async def test_who_stops_gives_its_batches_to_another_at_once(gateways: Gateways) -> None:
