@@ -90,7 +90,8 @@ class ChatHistory:
                 del turns[:2]
                 self.dropped_count += 1
                 continue
-            except GeneratorExit:
+            except (GeneratorExit, KeyboardInterrupt):
+                # Ctrl-C mostly comes while the next text is waited for, here.
                 self.turns = [*turns, {"role": "assistant", "content": "".join(said)}]
                 raise
             self.turns = [*turns, {"role": "assistant", "content": "".join(said)}]
