@@ -192,7 +192,8 @@ class NatsBus:
                 self._connecting.cancel()
                 await asyncio.wait({self._connecting}, timeout=CANCEL_INTERVAL)
         with contextlib.suppress(*_FAILURES):
-            await asyncio.wait_for(self._client.close(), REQUEST_TIMEOUT)
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                await self._client.close()
 
     async def _connect(self) -> None:
         while not self.connected:

@@ -54,7 +54,8 @@ async def stream_completion(url: str, body: dict[str, Any], timeout: float, key:
     `key`: the API key to send, if there is one."""
     record = StreamRecord(time.monotonic())
     try:
-        await asyncio.wait_for(_run(url, body, record, key), timeout)
+        async with asyncio.timeout(timeout):
+            await _run(url, body, record, key)
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, Unavailable) as error:
         record.error = str(error) or type(error).__name__
     record.end = time.monotonic()

@@ -70,11 +70,11 @@ class LocalNats:
         if self.port is None:
             return False
         try:
-            reader, writer = await asyncio.wait_for(
-                asyncio.open_connection(HOST, self.port, **self._tls), CONNECT_TIMEOUT
-            )
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                reader, writer = await asyncio.open_connection(HOST, self.port, **self._tls)
             try:
-                return (await asyncio.wait_for(reader.readline(), CONNECT_TIMEOUT)).startswith(b"INFO")
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    return (await reader.readline()).startswith(b"INFO")
             finally:
                 writer.close()
         except (OSError, TimeoutError):

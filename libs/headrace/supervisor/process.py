@@ -125,7 +125,8 @@ class SupervisedProcess:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await process.wait()
         except TimeoutError:
             self.kill()
 

@@ -93,7 +93,8 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
     ) -> AsyncIterator[pb.AttachResponse]:
-        first = await asyncio.wait_for(anext(request_iterator), HELLO_TIMEOUT)
+        async with asyncio.timeout(HELLO_TIMEOUT):
+            first = await anext(request_iterator)
         if not first.hello.gateway_id:
             raise InvalidRequest("the first message of Attach must be a hello with a gateway id")
         gateway_id = first.hello.gateway_id

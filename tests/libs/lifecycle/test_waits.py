@@ -33,6 +33,16 @@ async def test_a_wait_that_is_cancelled_is_over() -> None:
         await waiting
 
 
+async def test_a_cancellation_at_the_moment_of_the_event_is_not_hidden() -> None:
+    event = asyncio.Event()
+    waiting = asyncio.create_task(wait_at_most(event, PATIENCE))
+    await asyncio.sleep(0)
+    event.set()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 async def test_tasks_have_ended_whatever_they_end_with() -> None:
     cleaned: list[str] = []
 

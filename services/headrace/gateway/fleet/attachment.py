@@ -1,7 +1,6 @@
 """The stream between this gateway and one worker: frames come in, cancellations go out."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,6 +11,7 @@ from headrace.gateway.fleet.commands import Cancellation, Command, Inquiry
 from headrace.gateway.fleet.inboxes.inbox import Inbox
 from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.gateway.fleet.translation import to_attach_request, to_hello
+from headrace.lifecycle import wait_at_most
 from headrace.service_clients.worker import WorkerClient
 from headrace.v1.worker_pb2 import AttachRequest, BatchMember, DispatchResponse, Frame
 
@@ -74,8 +74,7 @@ class Attachment:
 
     async def wait_until_greeted(self, timeout: float) -> bool:
         """Whether the worker answered the hello within `timeout` seconds."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._greeted.wait(), timeout)
+        await wait_at_most(self._greeted, timeout)
         return self.alive
 
     def cancel(self, request_id: str, attempt: int) -> None:

@@ -1,7 +1,6 @@
 """Models that were served a moment ago, and whether all existing models are known yet."""
 
 import asyncio
-import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from typing import Protocol
 
 from headrace.domain.deadline import Deadline
 from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.lifecycle import wait_at_most
 
 REMEMBER_SECONDS = 600.0
 """Seconds for which a model is expected back after the last news of its last worker."""
@@ -85,6 +85,5 @@ class ModelMemory:
         deadline = Deadline.after(SETTLE_SECONDS)
         while (info := self.recall(name)) is None and not self.settled and not deadline.expired:
             self._noted.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._noted.wait(), deadline.remaining)
+            await wait_at_most(self._noted, deadline.remaining)
         return info

@@ -19,7 +19,7 @@ from headrace.gateway.http.connection import HttpConnection
 from headrace.gateway.http.renewed_tls import RenewedTls
 from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.gateway.http.socket_connection import SocketConnection
-from headrace.lifecycle.wait_at_most import wait_at_most
+from headrace.lifecycle import wait_at_most
 from headrace.security.public_pair import PublicPair
 
 STARTUP_TIMEOUT = 10.0

@@ -154,14 +154,16 @@ class EngineThread:
     async def call(self, function: Callable[[], T], timeout: float) -> T:
         """Runs a function as `ask` does, and returns its result. Raises what it raises, and TimeoutError after
         `timeout` seconds."""
-        return await asyncio.wait_for(asyncio.wrap_future(self.ask(function)), timeout)
+        async with asyncio.timeout(timeout):
+            return await asyncio.wrap_future(self.ask(function))
 
     async def prove(self, timeout: float) -> None:
         """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
         `timeout` seconds."""
         outcome: Future[None] = Future()
         self._commands.put(_Prove(outcome))
-        await asyncio.wait_for(asyncio.wrap_future(outcome), timeout)
+        async with asyncio.timeout(timeout):
+            await asyncio.wrap_future(outcome)
 
     def stop(self, timeout: float) -> None:
         """Ends the thread after the step it is in. Waits at most `timeout` seconds."""

@@ -1,4 +1,4 @@
-"""What a model has said stays in the conversation, however its answer ends."""
+"""Text that a model has said stays in the conversation, however its answer ends."""
 
 from collections.abc import Iterator
 from typing import Any

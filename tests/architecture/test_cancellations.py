@@ -1,0 +1,36 @@
+"""No wait hides a cancellation."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+
+def hidden_in(source: str) -> list[int]:
+    """Lists the lines of a module that use `asyncio.wait_for`. Before Python 3.12 it returns, although its task was
+    cancelled, where the awaited future is done by then; `asyncio.timeout` and `wait_at_most` do not."""
+    return [
+        node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and is_wait_for(node)
+    ]
+
+
+def is_wait_for(node: ast.Attribute) -> bool:
+    return node.attr == "wait_for" and isinstance(node.value, ast.Name) and node.value.id == "asyncio"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("await_ = asyncio.wait_for(event.wait(), 1)", [1]),
+        ("condition.wait_for(len, 1)", []),
+        ("self.memory.wait_for(name)\nwaiting = asyncio.wait_for", [2]),
+    ],
+)
+def test_it_is_found(source: str, lines: list[int]) -> None:
+    assert hidden_in(source) == lines
+
+
+def test_services_and_libraries_hide_none(root: Path) -> None:
+    modules = [path for folder in ("libs", "services") for path in (root / folder).rglob("*.py")]
+    assert len(modules) > 500
+    assert [f"{path.relative_to(root)}:{line}" for path in modules for line in hidden_in(path.read_text())] == []
