@@ -49,6 +49,8 @@ BLOCK_SIZE = 16
 BLOCK_COUNT = (len(PROMPT) - 1) // BLOCK_SIZE
 OUTPUT_COUNT = 10
 SECONDS = 20.0
+TRIES = 5
+"""Tries of a transfer that is cut: a busy machine may lose what has arrived with the connection."""
 KEPT_BYTES = 4 << 20
 _numbers = itertools.count()
 
@@ -246,10 +248,15 @@ async def test_a_cut_transfer_that_is_not_resumed_is_computed_here_from_where_it
     monkeypatch.setattr(peer_source, "RESUME_COUNT", 0)
     source, target = pair
     expected, _ = await target.run(salt="alone")
-    async with CuttingProxy(source.address, [4 * source.runtime.transfers.status.block_bytes]) as proxy:
-        found, cached = await target.run(salt="cut", source=proxy.address)
-    assert found == expected
-    assert 0 < cached < BLOCK_COUNT * BLOCK_SIZE
+    cached = 0
+    for number in range(TRIES):
+        async with CuttingProxy(source.address, [4 * source.runtime.transfers.status.block_bytes]) as proxy:
+            found, cached = await target.run(salt=f"cut {number}", source=proxy.address)
+        assert found == expected
+        assert cached < BLOCK_COUNT * BLOCK_SIZE
+        if cached:
+            break
+    assert cached
 
 
 async def test_a_worker_that_stops_hands_over_what_it_has_and_computes_nothing(pair: tuple[Worker, Worker]) -> None:
