@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.kept_verdicts",
     "tests.last_resort",
     "tests.not_tried",
+    "tests.opened_transports",
     "tests.order",
 ]
 # Without bytecode, each process that a test starts compiles every module that it imports.

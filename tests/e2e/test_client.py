@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.half_made_connections import drop_half_made_connections
 from tests.harness.running_platform import RunningPlatform
 
 from headrace.client import Answer, Headrace, Message, Tool
@@ -198,6 +199,7 @@ def test_cancelling_calls_frees_everything(embedding_platform: RunningPlatform) 
 
     for address in addresses(embedding_platform):
         asyncio.run(cancel(address))
+    drop_half_made_connections()
 
 
 def test_traces_tell_of_requests_over_both(embedding_platform: RunningPlatform) -> None:

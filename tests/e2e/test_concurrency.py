@@ -1,14 +1,13 @@
 """Many at once: the same tokens as alone, and nothing left behind by those who leave."""
 
 import asyncio
-import gc
 import json
 import random
-import warnings
 from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.half_made_connections import drop_half_made_connections
 from tests.harness.running_platform import RunningPlatform
 
 QUESTIONS = ["What is continuous batching?", "How do I add a model?", "What does TTFT mean?", "Who are you?"]
@@ -65,14 +64,6 @@ async def leave_at_random(client: httpx2.AsyncClient, index: int) -> None:
     if index % STAYING:
         task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def drop_half_made_connections() -> None:
-    """Collects sockets that anyio leaves open where a task is cancelled just as it has connected. A later test would be
-    blamed for them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 async def test_200_cancelled_requests_leave_nothing_behind(demo_platform: RunningPlatform) -> None:

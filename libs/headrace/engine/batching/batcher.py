@@ -146,7 +146,7 @@ class Batcher:
         reading: list[Sequence] = []
         # Sequences preempted meanwhile are taken off the end, so that the loop does not reach them.
         for sequence in self._queues.running:
-            if sequence.remaining_count > 1:
+            if sequence.is_reading:
                 reading.append(sequence)
             elif not sequence.expects_last:
                 self._continue(sequence, builder)
@@ -319,7 +319,7 @@ class Batcher:
             sequence.prompt_logprobs += sample.prompt_logprobs
         token_ids = self._accept(chunk, sample)
         logprobs = sample.logprobs and sample.logprobs[: len(token_ids)]
-        sequence.computed_count = chunk.end + len(token_ids[1:])
+        sequence.computed_count = self._blocks.settle(chunk, len(token_ids[1:]))
         self._blocks.publish(sequence, chunk.start)
         if sequence.finish_reason is not None:
             return self._end(sequence, token_ids, logprobs)

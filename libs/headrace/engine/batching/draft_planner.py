@@ -1,6 +1,6 @@
 """Draft tokens of a step: which sequences get some, and how many."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
@@ -20,26 +20,32 @@ class DraftPlanner:
 
     def add_drafts(self, builder: PlanBuilder, row_count: int) -> None:
         """Extends decodes of a plan that has `row_count` tokens by now. They never preempt a sequence."""
-        decodes = [chunk for chunk in builder.chunks.values() if chunk.is_sampled and chunk.token_count == 1]
+        decodes = [chunk for chunk in builder.chunks.values() if chunk.is_sampled and not chunk.sequence.is_reading]
         if not decodes or not self.drafter.may_pay(row_count, len(decodes)):
             return
         limits: dict[Sequence, int] = {}
         for chunk in decodes:
             if self.drafter.may_draft(chunk.sequence):
                 limit = self._room(chunk, builder.budget_left // len(builder.chunks))
-                if limit > 0:
+                if limit > 0 and self._blocks.prepare_drafts(chunk, chunk.end + limit):
                     limits[chunk.sequence] = limit
-                    self._blocks.grow(chunk.sequence, chunk.end + limit)
         if limits:
             builder.asks_drafts = True
-            for sequence, drafts in self.drafter.propose(limits).items():
-                builder.add_draft(sequence, drafts)
+            self._propose(limits, builder)
 
     def may_draft(self, row_count: int, sequences: Collection[Sequence]) -> bool:
         """Whether a step of so many rows, with one for each of the sequences, could have draft tokens."""
         if not sequences or not self.drafter.may_pay(row_count, len(sequences)):
             return False
         return sum(self.drafter.may_draft(sequence) for sequence in sequences) > 0
+
+    def _propose(self, limits: Mapping[Sequence, int], builder: PlanBuilder) -> None:
+        drafts = self.drafter.propose(limits)
+        for sequence in limits:
+            if drafts.get(sequence):
+                builder.add_draft(sequence, drafts[sequence])
+            else:
+                self._blocks.drop_drafts(sequence)
 
     def _room(self, chunk: Chunk, budget: int) -> int:
         """Counts the draft tokens after `chunk` that could be wanted and have KV slots."""

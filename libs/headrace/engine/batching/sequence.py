@@ -153,6 +153,11 @@ class Sequence:
         return len(self.token_ids) - self.dropped_count - self.computed_count
 
     @property
+    def is_reading(self) -> bool:
+        """Whether more than its next token is to be computed: a prompt, or again what it lost."""
+        return self.remaining_count > 1 and not (self.state is not None and self.state.retraces)
+
+    @property
     def wants_prompt_logprobs(self) -> bool:
         """Whether log-probabilities of prompt tokens are asked for and not all there yet."""
         if self.request.sampling.prompt_logprob_count is None or self.dropped_count:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from headrace.engine.batching.sequence import Sequence, make_block_table
 from headrace.engine.batching.sequence_states import SequenceStates
+from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.contract.block_need import BlockNeed
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.kv.block_pool import BlockPool
@@ -43,6 +44,21 @@ class SequenceBlocks:
         if self._states is not None:
             self._states.prepare(sequence, token_count)
         return True
+
+    def prepare_drafts(self, chunk: Chunk, end: int) -> bool:
+        """Extends the block table for draft tokens after a chunk up to `end`. Returns whether a step may have them."""
+        self.grow(chunk.sequence, end)
+        return self._states is None or self._states.prepare_drafts(chunk, end)
+
+    def drop_drafts(self, sequence: Sequence) -> None:
+        """Takes back what `prepare_drafts` kept for draft tokens that there are none of."""
+        if self._states is not None:
+            self._states.drop_drafts(sequence)
+
+    def settle(self, chunk: Chunk, right_count: int) -> int:
+        """Returns the number of tokens that a sequence need not compute again after a step in which so many of the
+        draft tokens were right."""
+        return chunk.end + right_count if self._states is None else self._states.settle(chunk, right_count)
 
     def free(self, sequence: Sequence) -> None:
         """Frees all blocks of a sequence: none of its tokens is computed any more."""

@@ -5,9 +5,10 @@ from collections.abc import Sequence as Several
 from typing import Self
 
 from headrace.engine.batching.sequence import Sequence
+from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.kv.block_pool import BlockPool
-from headrace.engine.kv.sequence_state import SequenceState
+from headrace.engine.kv.sequence_state import MAX_CAPTURES, DraftSlots, SequenceState
 from headrace.engine.kv.state_pool import StatePool
 
 
@@ -51,6 +52,50 @@ class SequenceStates:
                 if slot is not None:
                     state.captures[wanted] = slot
 
+    def prepare_drafts(self, chunk: Chunk, end: int) -> bool:
+        """Sees to the slots for a step that computes a chunk and draft tokens up to `end`. Returns whether there are
+        any. Two states are kept, behind the chunk and behind the draft tokens, and one snapshot may be due beside."""
+        state = chunk.sequence.state
+        if state is None:
+            return False
+        due = state.due_captures(chunk.start, end)
+        if len(due) >= MAX_CAPTURES or chunk.end in due:
+            return False
+        known, drafted = self._pool.reserve(), self._pool.reserve()
+        if known is None or drafted is None:
+            for slot in (known, drafted):
+                if slot is not None:
+                    self._pool.give_back(slot)
+            return False
+        state.drafts = DraftSlots(known, drafted)
+        return True
+
+    def drop_drafts(self, sequence: Sequence) -> None:
+        """Takes the slots for draft tokens back: there are none."""
+        state = sequence.state
+        if state is not None and state.drafts is not None:
+            for slot in state.drafts:
+                self._pool.give_back(slot)
+            state.drafts = None
+
+    def settle(self, chunk: Chunk, right_count: int) -> int:
+        """Keeps the state behind the tokens that were right after a step in which so many draft tokens were. Returns
+        the number of tokens that it stands behind: all of these, or where a draft token was wrong, those before the
+        draft."""
+        state = chunk.sequence.state
+        if state is None or state.drafts is None:
+            if state is not None:
+                state.retraces = False
+            return chunk.end + right_count
+        are_all_right = right_count == len(chunk.draft)
+        behind, state.slot = state.slot, state.drafts.drafted if are_all_right else state.drafts.known
+        for slot in (behind, *state.drafts):
+            if slot != state.slot:
+                self._pool.give_back(slot)
+        state.drafts = None
+        state.retraces = not are_all_right and right_count > 0
+        return chunk.end + right_count if are_all_right else chunk.end
+
     def publish(self, sequence: Sequence) -> None:
         """Makes the snapshots findable that were taken of computed tokens. Their blocks are published."""
         state = sequence.state
@@ -71,7 +116,8 @@ class SequenceStates:
         state, sequence.state = sequence.state, None
         if state is not None:
             self._let_go_of_origin(state)
-            for slot in (*state.captures.values(), state.slot):
+            self._pool.leave(state.slot)
+            for slot in (*state.captures.values(), *(state.drafts or ())):
                 self._pool.give_back(slot)
 
     def check_invariants(self, sequences: Iterable[Sequence]) -> None:

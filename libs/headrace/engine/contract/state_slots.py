@@ -9,7 +9,8 @@ class StateSlots:
 
     running_count: int
     snapshot_count: int
-    """Places for copies of states at the ends of blocks, from which prompts that begin alike start."""
+    """Places for further states: at the ends of blocks, from which prompts that begin alike start, and before and
+    behind the draft tokens of a step."""
 
     @property
     def spare(self) -> int:

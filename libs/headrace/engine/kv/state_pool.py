@@ -7,17 +7,18 @@ from headrace.engine.kv.sequence_state import SequenceState
 
 
 class StatePool:
-    """Slots 0 … running - 1 for running sequences, and the next ones for snapshots of states behind full blocks.
+    """Slots for running sequences, for snapshots of states behind full blocks, and for states behind draft tokens.
 
-    A snapshot stays until its block leaves the prefix cache, or another one needs its slot and it is the least recently
-    used. One that a sequence is about to begin with keeps its slot.
+    A snapshot stays until its block leaves the prefix cache, or its slot is needed and it is the least recently used.
+    One that a sequence is about to begin with keeps its slot. There is always a slot for each sequence that may run.
     """
 
     def __init__(self, running_count: int, snapshot_count: int) -> None:
-        self._running_count = running_count
-        self._snapshot_count = snapshot_count
-        self._free_running = list(reversed(range(running_count)))
-        self._free_snapshots = list(reversed(range(running_count, running_count + snapshot_count)))
+        """`running_count` sequences may run; `snapshot_count` slots are there beside theirs."""
+        self._slot_count = running_count + snapshot_count
+        self._promised_count = running_count
+        """Slots kept for sequences that may begin to run."""
+        self._free = list(reversed(range(self._slot_count)))
         self._snapshots: OrderedDict[bytes, int] = OrderedDict()
         """Slots of snapshots by the hash of the block before them, the least recently used first."""
         self._pins: Counter[int] = Counter()
@@ -31,22 +32,28 @@ class StatePool:
 
     def take(self) -> int:
         """Takes the slot of a sequence that begins to run. There is one for each that may."""
-        return self._free_running.pop()
+        self._promised_count -= 1
+        return self._free.pop()
+
+    def leave(self, slot: int) -> None:
+        """Takes back the slot of a sequence that runs no more."""
+        self._promised_count += 1
+        self._free.append(slot)
 
     def give_back(self, slot: int) -> None:
-        """Takes back the slot of a sequence, or that of a snapshot that is not kept."""
-        (self._free_running if slot < self._running_count else self._free_snapshots).append(slot)
+        """Takes back a reserved slot."""
+        self._free.append(slot)
 
     def reserve(self) -> int | None:
-        """Takes a slot for a new snapshot, at the expense of the least recently used one if need be. None: sequences
-        are about to begin with all of them."""
-        if not self._free_snapshots:
+        """Takes a slot for a further state, at the expense of the least recently used snapshot if need be. None: the
+        others are for sequences that may begin, or hold snapshots that some are about to begin with."""
+        if len(self._free) <= self._promised_count:
             unread = (block_hash for block_hash, slot in self._snapshots.items() if not self._pins[slot])
             oldest = next(unread, None)
             if oldest is None:
                 return None
             self.forget(oldest)
-        return self._free_snapshots.pop()
+        return self._free.pop()
 
     def keep(self, block_hash: bytes, slot: int) -> None:
         """Makes the snapshot in a reserved slot findable. A second one of the same block is given back."""
@@ -96,10 +103,8 @@ class StatePool:
         if +self._pins != pins:
             raise AssertionError(f"snapshots are pinned {dict(self._pins)} times, but sequences read {dict(pins)}")
         kept = {*self._snapshots.values(), *pins}
-        owned = [slot for state in held for slot in (state.slot, *state.captures.values())]
-        if sorted([*self._free_running, *self._free_snapshots, *kept, *owned]) != list(range(self._slot_count)):
+        owned = [slot for state in held for slot in state.slots]
+        if sorted([*self._free, *kept, *owned]) != list(range(self._slot_count)):
             raise AssertionError("a slot has no owner, or two")
-
-    @property
-    def _slot_count(self) -> int:
-        return self._running_count + self._snapshot_count
+        if len(self._free) < self._promised_count:
+            raise AssertionError("a sequence that may run would find no slot")

@@ -21,14 +21,14 @@ from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_speculator import load_speculator
 from headrace.engine.loading.model_costs import decoder_cost
-from headrace.engine.loading.state_limits import fit_to_states, running_count
+from headrace.engine.loading.state_limits import check_states, running_count
 from headrace.errors.tree import ConfigError
 
 
 def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     model_config = read_model_config(folder)
-    config = fit_to_states(config, model_config)
+    check_states(config, model_config)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config, max_len)
     spec = EngineSpec(

@@ -74,7 +74,7 @@ class StepArrays:
             tables += chunk.sequence.block_table
             adapters.append(chunk.sequence.request.adapter)
             if chunk.sequence.state is not None:
-                moves.extend(chunk.sequence.state.moves(chunk.start, chunk.end))
+                moves.extend(chunk.sequence.state.moves(chunk.start, chunk.end, len(chunk.draft)))
         names = tuple(adapters) if any(adapters) else ()
         return cls(array("q", token_ids), tables, array("q", spans), array("q", logit_rows), names, moves)
 

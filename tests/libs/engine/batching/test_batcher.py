@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.batcher import Batcher
+from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
@@ -30,11 +31,12 @@ def make_batcher(
     *,
     prefix_cache: bool = True,
     speculates: bool = False,
+    drafter: Drafter | None = None,
     **facts: Any,
 ) -> Batcher:
     spec = EngineSpec("test", 100, 200, running, budget, BLOCK_SIZE, block_count, frozenset({0}), "cpu", "none", 0)
     spec = replace(spec, **facts)
-    return Batcher(spec, prefix_cache=prefix_cache, drafter=Speculator() if speculates else None)
+    return Batcher(spec, prefix_cache=prefix_cache, drafter=Speculator() if speculates else drafter)
 
 
 def answer(plan: StepPlan, token_id: int = 5) -> dict[Chunk, Sample]:

@@ -9,7 +9,8 @@ from headrace.errors.tree import ConfigError
 RUNNING_SHARE, SNAPSHOT_SHARE = 0.5, 0.25
 """Shares of the memory of the KV cache that go to states of running sequences, and to snapshots, at most."""
 SNAPSHOTS_EACH = 2
-"""Snapshots for each running sequence: at the end of its prompt, and behind what it wrote."""
+"""Further states for each running sequence: snapshots at the end of its prompt and behind what it wrote, or the states
+before and behind draft tokens."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ def choose_slots(config: EngineConfig, slot_bytes: int, room: int) -> StateSlots
     if running < config.max_running_count:
         facts = {"running": running, "max_running_count": config.max_running_count, "state_bytes": slot_bytes}
         _log.warning("fewer sequences run at once: their states take half of the memory of the KV cache", extra=facts)
-    if not config.prefix_cache:
+    if not config.prefix_cache and config.speculation == "off":
         return StateSlots(running, 0)
     most = max(1, int(room * SNAPSHOT_SHARE) // slot_bytes)
     return StateSlots(running, min(config.state_snapshot_count or SNAPSHOTS_EACH * running, most))

@@ -1,6 +1,8 @@
 """Families with layers that keep a state: against transformers, and against themselves in other batches and chunks."""
 
+import json
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,18 @@ from tests.libs.engine.checkpoints.families.oracles import (
     load,
     prompt_logits,
 )
-from tests.libs.engine.engine_running import finish, request, tokens
+from tests.libs.engine.engine_running import finish, request, tokens, without_step_times
 from tests.libs.engine.later_models import STATES
-from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family, make_prompts
 
+from headrace.engine.batching.drafter import Drafts
+from headrace.engine.batching.sequence import Sequence
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.contract.request import Delta, TokenLogprob
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.kv.block_exchange import exchange_of
+from headrace.engine.loading import load_text_engine
+from headrace.engine.speculation.speculator import Speculator
 from headrace.errors import ConfigError, Unsupported
 
 PROMPTS = make_prompts((3, 40, 150))
@@ -102,13 +109,12 @@ def test_settings_that_do_not_fit_are_refused_by_name(settings: dict[str, Any], 
     assert refused.value.param == param
 
 
-def test_draft_models_are_refused_on_either_side(tmp_path: Path) -> None:
+def test_a_draft_model_with_states_is_refused(tmp_path: Path) -> None:
     plain, stateful = tmp_path / "plain", tmp_path / "stateful"
     make_family(plain, "qwen3")
     make_family(stateful, "lfm2")
-    for folder, draft in ((plain, stateful), (stateful, plain)):
-        with pytest.raises(ConfigError, match="keeps a state in some layers"):
-            load(folder, draft_folder=draft, speculation="on")
+    with pytest.raises(ConfigError, match="keeps a state in some layers"):
+        load(plain, draft_folder=stateful, speculation="on")
 
 
 def test_groups_of_processes_are_refused(tmp_path: Path) -> None:
@@ -117,13 +123,74 @@ def test_groups_of_processes_are_refused(tmp_path: Path) -> None:
         load(tmp_path, pipeline_parallel_count=2)
 
 
-def test_speculation_is_off_and_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    make_family(tmp_path, "lfm2")
-    with caplog.at_level("INFO"):
-        engine = load(tmp_path, speculation="on")
-    assert any("speculation is off" in record.message for record in caplog.records)
-    finish_all(engine, [request("0", (1, 2, 3) * 12, max_tokens=20, temperature=0.0)])
-    assert engine.stats().draft_token_count == 0
+class Foreseeing(Speculator):
+    """Drafts a few of the tokens that will follow, of which some are changed."""
+
+    def __init__(self, texts: dict[str, list[int]]) -> None:
+        super().__init__()
+        self.texts = texts
+        self.chance = random.Random(3)
+
+    def may_pay(self, row_count: int, decode_count: int) -> bool:
+        return True
+
+    def may_draft(self, sequence: Sequence) -> bool:
+        return self.chance.random() < 0.8
+
+    def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
+        return {sequence: self._drafted(sequence, limit) for sequence, limit in limits.items()}
+
+    def observe(self, sequence: Sequence, accepted_count: int) -> None:
+        assert accepted_count >= 0
+
+    def _drafted(self, sequence: Sequence, limit: int) -> tuple[int, ...]:
+        following = self.texts[sequence.request_id][sequence.output_count :][: self.chance.randint(0, limit)]
+        return tuple(token if self.chance.random() < 0.7 else (token + 1) % VOCAB_SIZE for token in following)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_draft_tokens_change_nothing(name: str, oracles: Oracles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With drafts that are right, wrong and partly right, where texts are alone, in a batch and interrupted."""
+    folder = oracles.family(name).folder
+    ways: list[dict[str, Any]] = [{"temperature": 0.0}, {"temperature": 0.9, "seed": 5}]
+    requests = [
+        request(f"{number}-{way}", prompt, max_tokens=40, logprob_count=1, **sampling)
+        for number, prompt in enumerate(PROMPTS)
+        for way, sampling in enumerate(ways)
+    ]
+    expected = finish_all(load(folder, prefix_cache=False), requests)
+    drafter = Foreseeing({key: tokens(stream) for key, stream in expected.items()})
+    monkeypatch.setattr(load_text_engine, "load_speculator", lambda *_: drafter)
+    cases: tuple[dict[str, Any], ...] = ({}, {"block_count": 16}, {"prefix_cache": False, "max_running_count": 1})
+    for settings in cases:
+        engine = load(folder, speculation="on", **settings)
+        for _ in range(2):
+            streams = finish_all(engine, requests)
+            for key, wanted in expected.items():
+                assert tokens(streams[key]) == tokens(wanted), settings
+                assert logprobs(streams[key]) == logprobs(wanted), settings
+        stats = engine.stats()
+        assert 100 < stats.accepted_token_count < stats.draft_token_count
+        assert stats.preemption_count > 0 or "block_count" not in settings
+
+
+def logprobs(stream: list[Delta]) -> list[TokenLogprob]:
+    return [logprob for delta in stream for logprob in delta.logprobs]
+
+
+def test_a_draft_model_drafts_for_a_model_with_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_step_times(monkeypatch)
+    plain, stateful = tmp_path / "plain", tmp_path / "stateful"
+    vocabulary = json.dumps({"model": {"vocab": {str(number): number for number in range(VOCAB_SIZE)}}})
+    for folder, family in ((plain, "qwen3"), (stateful, "lfm2")):
+        make_family(folder, family)
+        (folder / "tokenizer.json").write_text(vocabulary)
+    requests = [request(str(number), prompt, max_tokens=40, seed=number) for number, prompt in enumerate(PROMPTS)]
+    expected = finish_all(load(stateful), requests)
+    engine = load(stateful, speculation="on", draft_folder=plain)
+    streams = finish_all(engine, requests)
+    assert {key: tokens(each) for key, each in streams.items()} == {key: tokens(e) for key, e in expected.items()}
+    assert engine.stats().draft_token_count > 0
 
 
 @pytest.mark.parametrize("name", TOLD_APART)
