@@ -20,6 +20,11 @@ LAYERS = {TRANSFORMER: "h"}
 """Names of the list of layers by prefix, where it is not `layers`."""
 
 
+def is_head(name: str) -> bool:
+    """Whether a stored module is the output head."""
+    return name in ("lm_head", *HEADS.values())
+
+
 class TensorNames(Protocol):
     """Names of the tensors of a checkpoint."""
 
