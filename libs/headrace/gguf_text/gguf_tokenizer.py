@@ -46,6 +46,12 @@ SPLIT_PATTERNS: dict[str, str | tuple[str, ...] | None] = {
     "deepseek-llm": DEEPSEEK_2,
     "deepseek-v3": DEEPSEEK_3,
     "gpt-4o": _O200K,
+    "llama4": _O200K,
+    "falcon": (
+        r"[\p{P}\$\+<=>\^~\|`]+",
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+        r"[0-9][0-9][0-9]",
+    ),
     "minimax-m2": _O200K,
     "gpt-2": None,
     "olmo": None,

@@ -66,7 +66,7 @@ class Footprint:
     def _kv_storage(self) -> Storage:
         """Format of keys and values. On a CPU, 8 bits with a scale per head beside packed weights, where the fused
         kernels compute the model."""
-        is_coded = self.packings and self.device_kind == "cpu" and not self.shape.config.blocks.misfit
+        is_coded = self.packings and self.device_kind == "cpu" and not self.shape.config.misfit
         return Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
 
     @property

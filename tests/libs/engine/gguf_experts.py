@@ -24,7 +24,7 @@ def add_experts(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     for names, add in _metadata(writer).items():
         if (value := first_of(config, *names)) is not None:
             add(value)
-    if config["model_type"] in ("minimax_m2", "hunyuan_v1_moe"):
+    if config["model_type"] in ("minimax_m2", "hunyuan_v1_moe", "llama4_text"):
         writer.add_expert_feed_forward_length(config["intermediate_size"])
     if config["model_type"] in SIGMOIDS:
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -42,7 +42,7 @@ def _metadata(writer: gguf.GGUFWriter) -> dict[tuple[str, ...], Callable[[Any], 
         ("shared_expert_intermediate_size", "shared_intermediate_size"): writer.add_expert_shared_feed_forward_length,
         ("n_shared_experts", "moe_num_shared_experts"): writer.add_expert_shared_count,
         ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"): writer.add_leading_dense_block_count,
-        ("moe_layer_interval",): writer.add_interleave_moe_layer_step,
+        ("moe_layer_interval", "interleave_moe_layer_step"): writer.add_interleave_moe_layer_step,
         ("n_group",): writer.add_expert_group_count,
         ("topk_group",): writer.add_expert_group_used_count,
         ("routed_scaling_factor",): writer.add_expert_weights_scale,
@@ -69,10 +69,15 @@ def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def split_gates(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Gates and the other inputs of Granite's experts become tensors of their own."""
+    """Gates and the other inputs of Granite's and Llama 4's experts become tensors of their own."""
     split: dict[str, np.ndarray] = {}
     for name, values in tensors.items():
-        if found := re.fullmatch(r"model\.layers\.(\d+)\.(block_sparse_moe|shared_mlp)\.input_linear\.weight", name):
+        if name.endswith("feed_forward.experts.gate_up_proj"):
+            for part, half in zip(("gate", "up"), np.split(values.swapaxes(1, 2), 2, axis=1), strict=True):
+                split[name.replace("gate_up_proj", f"{part}_proj.weight")] = np.ascontiguousarray(half)
+        elif name.endswith("feed_forward.experts.down_proj"):
+            split[f"{name}.weight"] = np.ascontiguousarray(values.swapaxes(1, 2))
+        elif found := re.fullmatch(r"model\.layers\.(\d+)\.(block_sparse_moe|shared_mlp)\.input_linear\.weight", name):
             kind = "shexp" if found[2] == "shared_mlp" else "exps"
             for part, half in zip(("gate", "up"), np.split(values, 2, axis=-2), strict=True):
                 split[f"blk.{found[1]}.ffn_{part}_{kind}.weight"] = half

@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file
-from tests.libs.engine.gguf_experts import UNQUANTIZED, add_experts, merge_experts
+from tests.libs.engine.gguf_experts import UNQUANTIZED, add_experts, first_of, merge_experts
 
 ARCHITECTURES = {
     "llama": gguf.MODEL_ARCH.LLAMA,
@@ -46,6 +46,9 @@ ARCHITECTURES = {
     "hunyuan_v1_moe": gguf.MODEL_ARCH.HUNYUAN_MOE,
     "lfm2": gguf.MODEL_ARCH.LFM2,
     "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE,
+    "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
+    "falcon": gguf.MODEL_ARCH.FALCON,
+    "llama4_text": gguf.MODEL_ARCH.LLAMA4,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
@@ -83,16 +86,16 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(first_of(config, "intermediate_size_mlp", "ffn_hidden_size", "intermediate_size"))
     writer.add_head_count(config["num_attention_heads"])
     if "conv_L_cache" in config:
         add_short_convolutions(writer, config)
-    else:
-        writer.add_head_count_kv(config["num_key_value_heads"])
+    elif config["model_type"] != "gpt_neox":
+        writer.add_head_count_kv(kv_head_count(config))
     if "rms_norm_eps" in config:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     elif "conv_L_cache" not in config:
-        centered = ("layer_norm_eps", "norm_epsilon", "norm_eps")
+        centered = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
         writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
@@ -109,10 +112,18 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
         ("logit_scale", writer.add_logit_scale),
         ("use_parallel_residual", writer.add_parallel_residual),
     ):
-        if config.get(key):
+        if config.get(key) is not None:
             add(config[key])
     add_rope(writer, config)
     return writer
+
+
+def kv_head_count(config: dict[str, Any]) -> int:
+    if config["model_type"] == "gpt_neox":
+        return config["num_attention_heads"]
+    if config["model_type"] == "falcon":
+        return config["num_kv_heads"] if config["new_decoder_architecture"] or not config["multi_query"] else 1
+    return config["num_key_value_heads"]
 
 
 def add_short_convolutions(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
@@ -136,6 +147,11 @@ def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope["rope_type"] == "llama3":
+        assert rope["low_freq_factor"] == rope["high_freq_factor"] == 1
+        lengths = 2 * np.pi * rope["rope_theta"] ** (np.arange(0, head_size, 2) / head_size)
+        factors = np.where(lengths > rope["original_max_position_embeddings"], rope["factor"], 1)
+        writer.add_tensor("rope_freqs.weight", factors.astype(np.float32))
     if rope["rope_type"] == "longrope":
         writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
         for kind in ("long", "short"):
@@ -198,7 +214,10 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
-    """Gemma's norms get their offset, Llama's heads are interleaved, short convolutions lose a dimension of 1."""
+    """Gemma's norms get their offset, Llama's heads are interleaved, short convolutions lose a dimension of 1, and rows
+    of fused projections are sorted into queries, keys and values."""
+    if "query_key_value" in name:
+        return ungroup(values, config["num_attention_heads"], kv_head_count(config))
     if name.endswith("conv.conv.weight"):
         return values.squeeze(1)
     if config["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
@@ -208,6 +227,13 @@ def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.
             if part in name:
                 return interleave(values, config[heads])
     return values
+
+
+def ungroup(values: np.ndarray, heads: int, groups: int) -> np.ndarray:
+    """The queries of all groups, then their keys, then their values."""
+    split = values.reshape(groups, heads // groups + 2, -1, *values.shape[1:])
+    parts = (split[:, :-2], split[:, -2:-1], split[:, -1:])
+    return np.concatenate([part.reshape(-1, *values.shape[1:]) for part in parts])
 
 
 def interleave(values: np.ndarray, heads: int) -> np.ndarray:

@@ -195,7 +195,7 @@ def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTra
     kind = str(settings["model_type"])
     is_raised = kind.startswith(("gemma", "nemotron")) and not kind.startswith(("gemma3n", "gemma4"))
     for name, parameter in model.named_parameters():
-        if name.endswith(("bias", "alpha_p", "alpha_n", "sinks")) or "norm" in name:
+        if name.endswith(("bias", "alpha_p", "alpha_n", "sinks")) or any(part in name for part in ("norm", ".ln_")):
             torch.nn.init.normal_(parameter, mean=float(name.endswith("weight") and not is_raised), std=0.2)
         if name.endswith(("router.scale", "per_expert_scale", "correct_output_scale")):
             torch.nn.init.normal_(parameter, mean=1.0, std=0.2)

@@ -141,6 +141,8 @@ def test_templates_have_the_names_of_the_file(tmp_path: Path) -> None:
         ("deepseek-llm", ["HelloWorld", "'", "ll", " ", "12345", " a", "/", "\n", "\n"]),
         ("deepseek-v3", ["HelloWorld", "'ll", " ", "123", "45", " a", "/\n\n"]),
         ("minimax-m2", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+        ("llama4", ["Hello", "World'll", " ", "123", "45", " a", "/\n\n"]),
+        ("falcon", ["HelloWorld", "'", "ll", " ", "123", "45", " a", "/", "\n\n"]),
     ],
 )
 def test_text_is_split_by_the_pattern_that_the_file_names(pre: str, expected: list[str], tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def test_the_weights_of_every_precision() -> None:
         assert SequenceModel.load(CHECKPOINT, 16, precision).record.byte_count == byte_count
 
 
-@pytest.mark.parametrize("family", ["qwen3_moe_sparse", "phi3", "gemma2"])
+@pytest.mark.parametrize(
+    "family", ["qwen3_moe_sparse", "phi3", "gemma2", "mistral3", "gpt_neox", "falcon_40b", "nanochat", "llama4"]
+)
 def test_the_weights_of_other_families(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family)
     for footprint in footprints(tmp_path):

@@ -110,6 +110,9 @@ class ArrayWeights:
     def stack(self, weights: Sequence[ArrayWeight]) -> ArrayWeight:
         return stack_arrays(weights)
 
+    def ones(self, size: int) -> Floats:
+        return np.ones(size, np.float32)
+
     def join(self, vectors: Sequence[Floats]) -> Floats:
         return np.concatenate(vectors)
 

@@ -111,7 +111,8 @@ def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
 def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
     name = raw.get(family.activation_key, family.activations[0])
     if name not in family.activations:
-        raise Unsupported(f"activation {name} is not supported in {family.architecture}: only {family.activations[0]}")
+        known = ", ".join(family.activations)
+        raise Unsupported(f"activation {name} is not supported in {family.architecture}: only {known}")
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:

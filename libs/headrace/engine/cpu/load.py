@@ -39,20 +39,11 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
     fits, reason = settings_fit(config)
     if not fits:
         return False, reason
-    if misfit := model.blocks.misfit or _misfit(model):
+    if misfit := model.misfit:
         return False, misfit
     if config.block_size % LANES:
         return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
     return can_fuse(model, config.packed_folder)
-
-
-def _misfit(model: DecoderConfig) -> str:
-    """Names what the fused kernels do not compute, beside the form of layers, or nothing."""
-    if model.head_bias:
-        return "its output head has a bias, which the fused kernels do not compute"
-    if model.experts is not None and model.experts.routing.sparse_share:
-        return "its experts are chosen one after the other, which the fused kernels do not compute"
-    return ""
 
 
 def settings_fit(config: EngineConfig) -> tuple[bool, str]:

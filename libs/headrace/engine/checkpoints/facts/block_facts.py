@@ -21,7 +21,15 @@ class BlockFacts:
     normalizes_inputs: bool = True
     """Whether blocks have normalized inputs. Otherwise their outputs alone are normalized, as in OLMo 2."""
     is_parallel: bool = False
-    """Whether both blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021)."""
+    """Whether both blocks read the same hidden states (Wang and Komatsuzaki, 2021)."""
+    has_two_norms: bool = False
+    """Whether those blocks have a norm each. Otherwise both read what one norm makes."""
+    weightless_norms: frozenset[str] = frozenset()
+    """Names, within their modules, of norms without weights in checkpoints, which are read as ones."""
+    normalizes_embedding: bool = False
+    """Whether the first layer reads normalized embeddings."""
+    norms_rotated_alone: bool = False
+    """Whether layers that do not rotate leave query and key heads as they are, where others normalize them."""
     is_gated: bool = True
     """Whether the feed-forward block has gates. Otherwise an activation lies between two products."""
     has_learned_activation: bool = False
@@ -63,6 +71,8 @@ class BlockFacts:
             "its blocks have inputs that are not normalized": not self.normalizes_inputs,
             "its attention and feed-forward block read the same inputs": self.is_parallel,
             "its feed-forward block has no gates": not self.is_gated,
+            "its embeddings are normalized": self.normalizes_embedding,
+            "some of its layers alone normalize queries and keys": self.norms_rotated_alone,
             "its queries and keys are normalized over all heads": self.normalizes_whole_heads,
             "its keys and values are products of a latent vector": self.latent is not None,
             "its layers have heads of several sizes, or share keys and values": self.varied is not None,

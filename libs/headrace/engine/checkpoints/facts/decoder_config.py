@@ -52,6 +52,9 @@ class DecoderConfig:
     """Whether those heads are normalized after they rotate, as in Hunyuan, not before."""
     fused_qkv: bool = False
     """Whether checkpoints fuse query, key and value into one matrix."""
+    groups_qkv: bool = False
+    """Whether that matrix has the queries of each KV head, its key and its value in turn, as in Falcon. Otherwise all
+    queries come first, then all keys."""
     fused_gate_up: bool = False
     """Whether checkpoints fuse gate and up into one matrix."""
     norm_offset: float = 0.0
@@ -67,6 +70,8 @@ class DecoderConfig:
     pairs_neighbors: bool = False
     """Whether the two elements of a rotary pair are neighbors in checkpoints, as in GLM-4. The reader sorts them into
     halves, as all other families have them."""
+    turns_backwards: bool = False
+    """Whether rotary pairs turn the other way, as in nanochat. The reader swaps the elements of each pair."""
     module_names: tuple[tuple[str, str], ...] = ()
     """Names of a layer's modules, each with the one that checkpoints of this family have in its place."""
     is_nested: bool = False
@@ -98,7 +103,21 @@ class DecoderConfig:
     @property
     def has_usual_modules(self) -> bool:
         """Whether checkpoints have the modules of Llama, Phi-3 or Gemma 2: adapters and quantizers know no others."""
-        return not (self.module_names or self.pairs_neighbors or self.is_nested) and self.blocks == BlockFacts()
+        is_ordered_otherwise = self.pairs_neighbors or self.turns_backwards or self.groups_qkv
+        return not (self.module_names or is_ordered_otherwise or self.is_nested) and self.blocks == BlockFacts()
+
+    @property
+    def misfit(self) -> str:
+        """Names what the fused kernels of the CPU do not compute, or nothing."""
+        routing = None if self.experts is None else self.experts.routing
+        reasons = {
+            "its output head has a bias": self.head_bias,
+            "its experts are chosen one after the other": routing is not None and routing.sparse_share > 0,
+            "the inputs of its experts are scaled": routing is not None and routing.scales_inputs,
+            "its experts are chosen before they are weighted": routing is not None and routing.ranks_outputs,
+        }
+        found = (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds)
+        return self.blocks.misfit or next(found, "")
 
     @property
     def kv_layers(self) -> tuple[int, ...]:

@@ -16,6 +16,10 @@ class ExpertRouting:
     """Whether the chosen experts' weights are scaled to sum to one."""
     score: ExpertScore = "softmax"
     """Function that makes weights of the router's outputs: over all experts, or of each alone."""
+    ranks_outputs: bool = False
+    """Whether experts are chosen by the router's outputs, not by weights, which are equal where sigmoids saturate."""
+    scales_inputs: bool = False
+    """Whether an expert's inputs are multiplied by its weight, not its outputs, as in Llama 4."""
     group_count: int = 1
     """Groups of consecutive experts, of which those with the largest two scores stay (DeepSeek-V3, 2024)."""
     chosen_group_count: int = 1

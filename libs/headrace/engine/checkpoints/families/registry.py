@@ -2,12 +2,12 @@
 
 from difflib import get_close_matches
 
-from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
 from headrace.engine.checkpoints.families.composed.apertus import APERTUS
 from headrace.engine.checkpoints.families.composed.arcee import ARCEE
 from headrace.engine.checkpoints.families.composed.cohere import COHERE
 from headrace.engine.checkpoints.families.composed.cohere2 import COHERE2
 from headrace.engine.checkpoints.families.composed.exaone4 import EXAONE4
+from headrace.engine.checkpoints.families.composed.nanochat import NANOCHAT
 from headrace.engine.checkpoints.families.composed.nemotron import NEMOTRON
 from headrace.engine.checkpoints.families.composed.olmo2 import OLMO2
 from headrace.engine.checkpoints.families.composed.olmo3 import OLMO3
@@ -38,6 +38,7 @@ from headrace.engine.checkpoints.families.experts.glm4_moe import GLM4_MOE
 from headrace.engine.checkpoints.families.experts.gpt_oss import GPT_OSS
 from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE, GRANITE_MOE_SHARED
 from headrace.engine.checkpoints.families.experts.hunyuan_moe import HUNYUAN_MOE
+from headrace.engine.checkpoints.families.experts.llama4 import LLAMA4, LLAMA4_MULTIMODAL
 from headrace.engine.checkpoints.families.experts.minimax_m2 import MINIMAX_M2
 from headrace.engine.checkpoints.families.experts.olmoe import OLMOE
 from headrace.engine.checkpoints.families.experts.phi_moe import PHI_MOE, PHI_MOE_PUBLISHED
@@ -50,6 +51,8 @@ from headrace.engine.checkpoints.families.fused.hunyuan import HUNYUAN
 from headrace.engine.checkpoints.families.fused.mistral3 import MINISTRAL3, MISTRAL3
 from headrace.engine.checkpoints.families.fused.seed_oss import SEED_OSS
 from headrace.engine.checkpoints.families.fused.smollm3 import SMOLLM3
+from headrace.engine.checkpoints.families.grouped.falcon import FALCON
+from headrace.engine.checkpoints.families.grouped.gpt_neox import GPT_NEOX
 from headrace.engine.checkpoints.families.latent.deepseek2 import DEEPSEEK2
 from headrace.engine.checkpoints.families.latent.deepseek3 import DEEPSEEK3, GLM4_MOE_LITE
 from headrace.engine.checkpoints.families.states.falcon_h1 import FALCON_H1
@@ -87,7 +90,8 @@ _FUSED = (
     HUNYUAN,
     GEMMA3_MULTIMODAL,
 )
-_COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE)
+_COMPOSED = (OLMO2, OLMO3, COHERE, COHERE2, EXAONE4, STARCODER2, STABLELM, NEMOTRON, APERTUS, ARCEE, NANOCHAT)
+_GROUPED = (GPT_NEOX, FALCON)
 _EXPERTS = (
     QWEN2_MOE,
     GLM4_MOE,
@@ -101,6 +105,8 @@ _EXPERTS = (
     PHI_MOE_PUBLISHED,
     GPT_OSS,
     HUNYUAN_MOE,
+    LLAMA4,
+    LLAMA4_MULTIMODAL,
 )
 _LATENT = (DEEPSEEK2, DEEPSEEK3, GLM4_MOE_LITE)
 _STATES = (
@@ -124,7 +130,7 @@ _VARIED = (
     GEMMA4_UNIFIED,
     GEMMA4_UNIFIED_MULTIMODAL,
 )
-_ALL = (*_USUAL, *_FUSED, *_COMPOSED, *_EXPERTS, *_LATENT, *_STATES, *_VARIED)
+_ALL = (*_USUAL, *_FUSED, *_COMPOSED, *_GROUPED, *_EXPERTS, *_LATENT, *_STATES, *_VARIED)
 FAMILIES = {family.architecture: family for family in _ALL}
 
 _ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, MPNET, MODERNBERT, NOMIC_BERT, GTE, JINA_EMBEDDINGS_V3)
@@ -153,10 +159,6 @@ def find_encoder_family(architecture: str) -> EncoderFamily:
 
 
 def _unsupported(architecture: str) -> Unsupported:
-    if absent := ABSENT_FAMILIES.get(architecture):
-        return Unsupported(
-            f"architecture {architecture} is not supported: {absent.reason}; the nearest that is: {absent.nearest}"
-        )
     known = (*FAMILIES, *ENCODER_FAMILIES)
     alike = get_close_matches(architecture, known, n=3) or [LLAMA.architecture]
     return Unsupported(

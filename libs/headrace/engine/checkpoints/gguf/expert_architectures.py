@@ -10,6 +10,8 @@ from headrace.errors.tree import Unsupported
 
 SIGMOID = 2
 """Number of the scores of each expert alone, among GGUF's gating functions."""
+_COUNT_WITHOUT_NORMS = 128
+"""Experts of Llama 4 Maverick."""
 
 
 def _shared_names(module: str) -> dict[str, str]:
@@ -123,6 +125,24 @@ def _minimax_m2(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _llama4(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Sets what files do not tell to what llama.cpp has as constants: every fourth layer does not rotate, and models
+    with 128 experts do not normalize queries and keys. Raises Unsupported for models without chunks."""
+    if metadata.integer("attention.sliding_window", 1) == 0:
+        raise Unsupported(
+            f"{metadata.path}: Llama 4 without chunks is not supported as GGUF: serve its folder of safetensors"
+        )
+    count = metadata.integer("expert_count")
+    return {
+        "num_local_experts": count,
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "intermediate_size": metadata.integer("expert_feed_forward_length"),
+        "intermediate_size_mlp": metadata.integer("feed_forward_length"),
+        "interleave_moe_layer_step": metadata.integer("interleave_moe_layer_step"),
+        "use_qk_norm": count != _COUNT_WITHOUT_NORMS,
+    }
+
+
 DEEPSEEK_NAMES = {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
 EXPERT_ARCHITECTURES = {
     "qwen2moe": GgufArchitecture(
@@ -158,6 +178,12 @@ EXPERT_ARCHITECTURES = {
         interleaves_heads=True,
         biased_modules={"attention_bias": "attn_q"},
         describe=_granite_moe,
+    ),
+    "llama4": GgufArchitecture(
+        "Llama4ForCausalLM",
+        {**LAYER_NAMES, **_shared_names("feed_forward.shared_expert"), "feed_forward.gate": "ffn_gate_inp"},
+        biased_modules={"attention_bias": "attn_q"},
+        describe=_llama4,
     ),
     "minimax-m2": GgufArchitecture(
         "MiniMaxM2ForCausalLM", {**LAYER_NAMES, **_with_bias("block_sparse_moe")}, describe=_minimax_m2

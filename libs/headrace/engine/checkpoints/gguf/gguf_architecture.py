@@ -67,6 +67,8 @@ class GgufArchitecture:
     """Returns keys of config.json that only the names and shapes of tensors tell."""
     rotates_share: bool = False
     """Whether factors of frequencies say which pairs of a head rotate."""
+    other_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Modules of a layer in GGUF, each with the names that differ in files that have it."""
 
 
 def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:

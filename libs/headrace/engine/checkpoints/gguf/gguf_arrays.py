@@ -43,8 +43,8 @@ BARE_NAMES = {"self_attn.sinks": "attn_sinks.weight"}
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
 LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
-CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps")
-"""Names of the epsilon of layer norms, in Cohere and StableLM, StarCoder 2 and Nemotron."""
+CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
+"""Names of the epsilon of layer norms, in Cohere, StableLM and GPT-NeoX, StarCoder 2, Nemotron and Falcon."""
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
@@ -76,6 +76,10 @@ class GgufArrays:
         self._tensors |= {name: _halved(self._tensors[name]) for name in self._tensors if name.endswith(GATES_AND_UPS)}
         self._metadata = GgufMetadata(*parts[0])
         self._architecture = find_architecture(self._metadata)
+        for module, names in self._architecture.other_names.items():
+            if f"blk.0.{module}.weight" in self._tensors:
+                layer_names = {**self._architecture.layer_names, **names}
+                self._architecture = replace(self._architecture, layer_names=layer_names)
 
     def config(self) -> dict[str, Any]:
         """Converts the metadata to a config.json. Raises InvalidCheckpoint naming a missing key."""
@@ -277,12 +281,15 @@ class GgufArrays:
         return {"rope_type": "proportional", "partial_rotary_factor": share}
 
     def _llama3_scaling(self) -> Mapping[str, Any]:
-        """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings."""
+        """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings, but for Llama
+        4, which has no factors between one and the largest."""
+        factors = self._dequantize(ROPE_FACTORS)
+        has_ramp = bool(((factors > 1) & (factors < factors.max())).any())
         return {
             "rope_type": "llama3",
-            "factor": float(self._dequantize(ROPE_FACTORS).max()),
+            "factor": float(factors.max()),
             "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
+            "high_freq_factor": 4.0 if has_ramp else 1.0,
             "original_max_position_embeddings": 8192,
         }
 

@@ -1,6 +1,5 @@
 """GGUF's architectures that Headrace reads, by their names in files."""
 
-from headrace.engine.checkpoints.families.absent_families import ABSENT_GGUF
 from headrace.engine.checkpoints.gguf.expert_architectures import EXPERT_ARCHITECTURES
 from headrace.engine.checkpoints.gguf.gguf_architecture import ARCHITECTURES, MIXTRAL, GgufArchitecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
@@ -14,12 +13,15 @@ KNOWN_ARCHITECTURES = (
     ARCHITECTURES | LATER_ARCHITECTURES | EXPERT_ARCHITECTURES | STATE_ARCHITECTURES | VARIED_ARCHITECTURES
 )
 
+ABSENT = {"phimoe": "its files do not tell which scores of experts are close; serve its folder of safetensors"}
+"""Reasons for which other architectures are refused, by their names."""
+
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
     """Returns the architecture of a file. Raises Unsupported, listing the supported ones."""
     name = metadata.architecture
-    if name in ABSENT_GGUF:
-        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: {ABSENT_GGUF[name]}")
+    if name in ABSENT:
+        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: {ABSENT[name]}")
     if name == ARCHITECTURE:
         return latent_architecture(metadata)
     if name not in KNOWN_ARCHITECTURES:

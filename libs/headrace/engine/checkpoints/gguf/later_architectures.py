@@ -9,6 +9,8 @@ from headrace.errors.tree import Unsupported
 
 _SANDWICH_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
 _QUERY_BIAS = {"attention_bias": "attn_q"}
+_SECOND_NORM = "attn_norm_2"
+"""Norm of attention's inputs in those files of Falcon whose blocks have a norm each."""
 
 
 def granite_factors(metadata: GgufMetadata) -> Mapping[str, Any]:
@@ -63,6 +65,28 @@ def _stablelm(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _gpt_neox(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        **partial_rotation(metadata),
+        "use_parallel_residual": metadata.flag("use_parallel_residual", default=True),
+        "groups_heads": False,
+    }
+
+
+def _falcon(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Describes all sizes in the form of the larger ones, which can have any number of KV heads."""
+    return {
+        "new_decoder_architecture": True,
+        "num_kv_heads": metadata.integer("attention.head_count_kv", metadata.integer("attention.head_count")),
+        "ffn_hidden_size": metadata.integer("feed_forward_length"),
+        "groups_heads": False,
+    }
+
+
+def _falcon_norms(shapes: Mapping[str, tuple[int, ...]]) -> Mapping[str, Any]:
+    return {"num_ln_in_parallel_attn": 2 if f"blk.0.{_SECOND_NORM}.weight" in shapes else 1}
+
+
 def _gpt_oss(metadata: GgufMetadata) -> Mapping[str, Any]:
     """Sets what files do not say to what all existing models of the family have: every second layer has a window, and
     YaRN does not round the bounds of its ramp."""
@@ -106,6 +130,16 @@ LATER_ARCHITECTURES = {
         "Starcoder2ForCausalLM", describe=_starcoder2, biased_modules={"use_bias": "attn_q"}
     ),
     "stablelm": GgufArchitecture("StableLmForCausalLM", describe=_stablelm, biased_modules={"use_qkv_bias": "attn_q"}),
+    "gptneox": GgufArchitecture(
+        "GPTNeoXForCausalLM", describe=_gpt_neox, biased_modules={"attention_bias": "attn_qkv"}
+    ),
+    "falcon": GgufArchitecture(
+        "FalconForCausalLM",
+        other_names={_SECOND_NORM: {"input_layernorm": _SECOND_NORM, "post_attention_layernorm": "attn_norm"}},
+        biased_modules={"bias": "attn_qkv"},
+        describe=_falcon,
+        examine=_falcon_norms,
+    ),
     "nemotron": GgufArchitecture(
         "NemotronForCausalLM",
         norm_offset=1.0,

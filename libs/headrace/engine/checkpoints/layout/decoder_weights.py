@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
-from headrace.engine.checkpoints.facts.rotary_pairs import halved_rows
-from headrace.engine.checkpoints.layout.gated_rows import gated_rows
+from headrace.engine.checkpoints.facts.rotary_pairs import turned_rows
+from headrace.engine.checkpoints.layout.gated_rows import gated_rows, grouped_rows
 from headrace.engine.checkpoints.layout.latent_rows import key_rows, query_rows
 from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
-LAST_NORM = "model.norm"
+LAST_NORM, EMBEDDING_NORM = "model.norm", "model.embedding_norm"
 PRE_MLP_NORM, POST_MLP_NORM = "pre_feedforward_layernorm", "post_feedforward_layernorm"
 ArrayT = TypeVar("ArrayT")
 WeightT = TypeVar("WeightT")
@@ -56,7 +56,8 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def norm(self, name: str, size: int) -> ArrayT:
         """Reads the weight of a norm, in fp32 if an offset is added: the checkpoint's precision would lose it."""
-        weight = self._read(f"{name}.weight", size)
+        has_weight = name.rpartition(".")[2] not in self._config.blocks.weightless_norms
+        weight = self._read(f"{name}.weight", size) if has_weight else self._tensors.ones(size)
         offset, factor = self._config.norm_offset, self._factor(name)
         raised = weight if offset == 0 else self._tensors.raised(weight, offset)
         return raised if factor == 1 else self._tensors.scaled(raised, factor)
@@ -87,9 +88,9 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         stored = self.projection(
             {f"{prefix}.{name}": size for name, size in sizes.items()}, config.hidden_size, has_bias=config.qkv_bias
         )
-        if not config.pairs_neighbors:
+        rows = _stored_rows(config)
+        if rows is None:
             return stored
-        rows = halved_rows(config)
         bias = None if stored.bias is None else self._tensors.picked(stored.bias, rows)
         return Projection(self._tensors.reordered(stored.weight, rows), bias)
 
@@ -222,9 +223,9 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 def layer_norms(config: DecoderConfig) -> tuple[str, ...]:
     """Names the norms of a layer's inputs and outputs. Without norms after blocks, Hugging Face names the norm before
     the second block after the first."""
-    if config.blocks.is_parallel or config.blocks.has_single_blocks:
-        return ("input_layernorm",)
     before, after = ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", POST_MLP_NORM)
+    if config.blocks.is_parallel or config.blocks.has_single_blocks:
+        return before if config.blocks.has_two_norms else before[:1]
     if not config.blocks.normalizes_inputs:
         return after
     return (*before, PRE_MLP_NORM, POST_MLP_NORM) if config.post_norms else before
@@ -237,6 +238,8 @@ def query_key_norms(config: DecoderConfig, index: int = 0) -> dict[str, int]:
         return {"q_norm": size, "k_norm": size} if varied.has_keys(index) else {"q_norm": size}
     if config.blocks.normalizes_whole_heads:
         return {"q_norm": config.head_count * config.head_size, "k_norm": config.kv_head_count * config.head_size}
+    if config.blocks.norms_rotated_alone and index in config.unrotated_layers:
+        return {}
     return {"q_norm": config.head_size, "k_norm": config.head_size} if config.query_key_norm else {}
 
 
@@ -246,3 +249,12 @@ def _key_modules(config: DecoderConfig, index: int) -> tuple[str, ...]:
     if varied is not None and not varied.has_keys(index):
         return ()
     return ("k_proj",) if varied is not None and index in varied.keys_as_values else ("k_proj", "v_proj")
+
+
+def _stored_rows(config: DecoderConfig) -> NDArray[np.int64] | None:
+    """Returns the row in a checkpoint of each row of queries, keys and values. None: they are in this order there."""
+    grouped = grouped_rows(config) if config.groups_qkv else None
+    if not config.pairs_neighbors and not config.turns_backwards:
+        return grouped
+    turned = turned_rows(config)
+    return turned if grouped is None else grouped[turned]

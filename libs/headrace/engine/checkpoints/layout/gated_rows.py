@@ -17,6 +17,13 @@ def gated_rows(config: DecoderConfig) -> NDArray[np.int64]:
     return np.concatenate([queries, keys_and_values, gates])
 
 
+def grouped_rows(config: DecoderConfig) -> NDArray[np.int64]:
+    """Returns the row in a checkpoint of each row of queries, keys and values: there the queries of each KV head are
+    followed by its key and its value."""
+    size, count = config.head_size, config.kv_head_count
+    return np.concatenate(split_rows(count, (config.head_count // count * size, size, size)))
+
+
 def split_rows(head_count: int, sizes: Sequence[int]) -> list[NDArray[np.int64]]:
     """Returns the rows of each kind, in order of heads, where a checkpoint has `sizes` rows of all kinds for each
     head."""

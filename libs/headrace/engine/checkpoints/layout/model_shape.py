@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
 from headrace.engine.checkpoints.layout.decoder_weights import (
+    EMBEDDING_NORM,
     LAST_NORM,
     DecoderWeights,
     Projection,
@@ -77,6 +78,9 @@ class _Shapes:
     def stack(self, weights: Sequence[tuple[Module, ...]]) -> tuple[Module, ...]:
         return tuple(module for weight in weights for module in weight)
 
+    def ones(self, size: int) -> None:
+        return None
+
     def join(self, vectors: Sequence[None]) -> None:
         return None
 
@@ -98,6 +102,8 @@ def model_shape(config: DecoderConfig) -> ModelShape:
     weights = DecoderWeights[None, tuple[Module, ...]](config, _Shapes())
     weights.embedding()
     _norm(weights, config, LAST_NORM)
+    if config.blocks.normalizes_embedding:
+        _norm(weights, config, EMBEDDING_NORM)
     products = [Product(modules) for modules in shared_products(weights, config)]
     products += [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
     head = ((HEAD, config.vocabulary_size, config.hidden_size),)

@@ -1,6 +1,5 @@
 """Names of a decoder's tensors in checkpoints of families, or of models without a head, that have others than Llama."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -13,9 +12,17 @@ NESTED_PREFIXES = ("language_model.model.", "model.language_model.", PREFIX)
 """Prefixes of the decoder in models that also read images, in the spellings of transformers 4 and 5."""
 BACKBONE = "backbone."
 """Prefix of published models of Mamba-2 and Nemotron-H."""
-HEADS = {"language_model.model.": "language_model.lm_head"}
+NEOX, TRANSFORMER = "gpt_neox.", "transformer."
+"""Prefixes of GPT-NeoX, and of Falcon."""
+HEADS = {"language_model.model.": "language_model.lm_head", NEOX: "embed_out"}
 """Names of the head by prefix, where it is not `lm_head`."""
-_MODULE = re.compile(r"(layers\.\d+\.)(.+)\.(\w+)")
+LAYERS = {TRANSFORMER: "h"}
+"""Names of the list of layers by prefix, where it is not `layers`."""
+
+
+def is_head(name: str) -> bool:
+    """Whether a stored module is the output head."""
+    return name in ("lm_head", *HEADS.values())
 
 
 class TensorNames(Protocol):
@@ -34,16 +41,18 @@ class ModuleNaming:
     """Prefixes to look for, in this order."""
     stacked: StackedExperts | None = None
     """Layout of experts that are stacked."""
-    first_sparse_layer: int = 0
-    """Layer whose tensors tell whether they are, where both occur."""
+    first_experts: str = ""
+    """Block, within the list of layers, whose tensors tell whether they are, where both occur."""
 
     @classmethod
     def of(cls, config: DecoderConfig) -> Self:
-        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX, BACKBONE)
-        stacked = None if config.experts is None else config.experts.stacked
-        dense = frozenset() if config.experts is None else config.experts.dense_layers
-        first = next((index for index in range(config.layer_count) if index not in dense), 0)
-        return cls(config.module_names, prefixes if config.has_head else (*prefixes, ""), stacked, first)
+        prefixes = NESTED_PREFIXES if config.is_nested else (PREFIX, BACKBONE, NEOX, TRANSFORMER)
+        prefixes = prefixes if config.has_head else (*prefixes, "")
+        experts = config.experts
+        if experts is None:
+            return cls(config.module_names, prefixes)
+        first = next((index for index in range(config.layer_count) if index not in experts.dense_layers), 0)
+        return cls(config.module_names, prefixes, experts.stacked, f"{first}.{experts.module}")
 
 
 USUAL_NAMING = ModuleNaming()
@@ -69,8 +78,7 @@ class StoredNames:
         layout = naming.stacked
         if layout is None or not layout.may_be_apart:
             return layout
-        first = f"{self.prefix}layers.{naming.first_sparse_layer}.mlp.{layout.gate_up}"
-        return layout if first in names else None
+        return layout if f"{self.prefix}layers.{naming.first_experts}.{layout.gate_up}" in names else None
 
     @property
     def are_usual(self) -> bool:
@@ -89,7 +97,8 @@ class StoredNames:
         if not name.startswith("layers."):
             module, dot, kind = name.partition(".")
             return self.modules.get(module, module) + dot + kind
+        layers = f"{LAYERS.get(self.prefix, 'layers')}.{layer}"
         if part in self.modules:
-            return f"layers.{layer}.{self.modules[part]}"
-        found = _MODULE.fullmatch(name)
-        return name if found is None else f"{found[1]}{self.modules.get(found[2], found[2])}.{found[3]}"
+            return f"{layers}.{self.modules[part]}"
+        module, dot, kind = part.rpartition(".")
+        return f"{layers}.{self.modules.get(module, module)}{dot}{kind}"

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.layout.stored_names import is_head
 from headrace.engine.checkpoints.packing.packable import can_pack
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
@@ -31,10 +32,10 @@ def problem_of(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device
 
 
 def place_rounded(name: str, weight: Tensor, bits: int | None, dtype: torch.dtype, device: torch.device) -> Weight:
-    """Returns a plain matrix, rounded to `bits` if requested and its size allows it. Output heads keep 8 bits: they are
-    the most sensitive part."""
+    """Returns a plain matrix, rounded to `bits` if requested and its size allows it. Output heads keep 8 bits, whatever
+    the checkpoint calls them: they are the most sensitive part."""
     group_size = next((size for size in GROUP_SIZES if weight.shape[1] % size == 0), None)
     if bits is None or group_size is None:
         return weight.to(device=device, dtype=dtype)
-    kept_bits = HEAD_BITS if name == "lm_head" else bits
+    kept_bits = HEAD_BITS if is_head(name) else bits
     return place(round_to_nearest.quantize(weight, kept_bits, group_size, symmetric=False), dtype, device)

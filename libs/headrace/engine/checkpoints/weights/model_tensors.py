@@ -33,6 +33,10 @@ class ModelTensors(Protocol[ArrayT, WeightT]):
         """Stacks the rows of weights that share their inputs."""
         ...
 
+    def ones(self, size: int) -> ArrayT:
+        """Returns a vector of ones, in the type of what is read."""
+        ...
+
     def join(self, vectors: Sequence[ArrayT]) -> ArrayT:
         """Joins vectors end to end."""
         ...

@@ -47,6 +47,7 @@ class Decoder:
         scores = config.has_head and part.ends
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else PlainEmbedding(torch.empty(0))
+        self._embedding_norm = self._reader.embedding_norm() if part.begins else None
         self._inputs = self._reader.token_inputs() if part.begins else None
         self._streams = self._reader.streams()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
@@ -128,6 +129,8 @@ class Decoder:
 
     def _embed(self, step: StepTensors) -> Tensor:
         hidden = self._embedding(_token_ids(step))
+        if self._embedding_norm is not None:
+            hidden = self._embedding_norm(hidden)
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:

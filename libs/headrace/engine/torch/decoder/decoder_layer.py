@@ -87,13 +87,17 @@ class FeedingLayer:
 
 @dataclass(frozen=True, slots=True)
 class ParallelLayer:
-    """Layer whose two blocks read the same normalized hidden states (Wang and Komatsuzaki, 2021), as in Command R."""
+    """Layer whose two blocks read the same hidden states (Wang and Komatsuzaki, 2021), normalized once for both, as in
+    Command R, or by a norm of each, as in GPT-NeoX."""
 
     norm: RowNorm
     attention: TokenMixer
     mlp: Mlp
+    mlp_norm: RowNorm | None = None
+    """Norm of the feed-forward block's inputs. None: it reads what attention reads."""
 
     def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
         normalized = self.norm(hidden)
+        inputs = normalized if self.mlp_norm is None else self.mlp_norm(hidden)
         attended = self.attention.add_to_residual(normalized, hidden, attention)
-        return self.mlp.add_to_residual(normalized, attended)
+        return self.mlp.add_to_residual(inputs, attended)

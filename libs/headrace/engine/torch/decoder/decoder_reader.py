@@ -10,7 +10,12 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
-from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection, query_key_norms
+from headrace.engine.checkpoints.layout.decoder_weights import (
+    EMBEDDING_NORM,
+    DecoderWeights,
+    Projection,
+    query_key_norms,
+)
 from headrace.engine.checkpoints.layout.model_shape import HEAD
 from headrace.engine.checkpoints.packing.loaded_weight import place_rounded
 from headrace.engine.checkpoints.packing.weight_forms import AS_READ, WeightForms
@@ -37,7 +42,7 @@ from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.decoder.token_embedding import BlockEmbedding, PlainEmbedding, TokenEmbedding
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.latent.latent_reader import LatentReader
-from headrace.engine.torch.layers.expert_choice import SparseMixer
+from headrace.engine.torch.layers.expert_choice import OutputChoice, SparseMixer
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp, Mixture
 from headrace.engine.torch.layers.feed_forward import FeedForward
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
@@ -108,12 +113,14 @@ class DecoderReader:
         shift = torch.zeros_like(weight) if bias is None else bias
         return self._operators.layer_norm(weight, shift, config.rms_norm_epsilon)
 
+    def embedding_norm(self) -> RowNorm | None:
+        """Reads the norm of the tokens' inputs, if the model has one."""
+        return self.norm(EMBEDDING_NORM) if self._config.blocks.normalizes_embedding else None
+
     def head_norms(self, index: int) -> tuple[Tensor | None, Tensor | None]:
         """Reads the weights [head] that normalize a layer's query and key heads, if it has them."""
-        if not self._config.query_key_norm:
-            return None, None
-        query, key = self._query_key_norms(index)
-        return query, key
+        norms = self._query_key_norms(index) if self._config.query_key_norm else []
+        return (norms[0], norms[1]) if norms else (None, None)
 
     def sinks(self, index: int) -> Tensor | None:
         """Reads the scores fp32 [heads] that softmax counts beside those of keys, if the layer has them."""
@@ -139,9 +146,10 @@ class DecoderReader:
             mixes = self._config.mixes(index)
             return MixingLayer(norm, self._attention(index)) if mixes else FeedingLayer(norm, self._feed_forward(index))
         if self._config.blocks.is_parallel:
-            return ParallelLayer(
-                self.norm(f"{prefix}.input_layernorm"), self._attention(index), self._feed_forward(index)
-            )
+            has_two = self._config.blocks.has_two_norms
+            mlp_norm = self.norm(f"{prefix}.post_attention_layernorm") if has_two else None
+            norm = self.norm(f"{prefix}.input_layernorm")
+            return ParallelLayer(norm, self._attention(index), self._feed_forward(index), mlp_norm)
         if not self._config.blocks.normalizes_inputs:
             return PostNormLayer(
                 self._attention(index),
@@ -254,9 +262,13 @@ class DecoderReader:
         route: Route = partial(self._operators.route, experts=experts, bias=bias)
         if experts.routing.sparse_share:
             route = SparseMixer(self._operators.route, experts)
+        if experts.routing.ranks_outputs:
+            route = OutputChoice(self._operators.route, experts)
         if self._config.blocks.adds_experts:
             route = ScaledRoute(route, self._varied.expert_scales(index))
-        mixture = ExpertMlp(router, parts, experts.place_count, route)
+        mixture = ExpertMlp(router, parts, experts.place_count, route, experts.routing.scales_inputs)
+        if mixture.scales_inputs:
+            return mixture
         return self._operators.experts(mixture, self._config.activation)
 
     def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:

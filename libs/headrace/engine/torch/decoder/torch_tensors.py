@@ -36,6 +36,9 @@ class TorchTensors:
     def stack(self, weights: Sequence[Weight]) -> Weight:
         return stack(weights)
 
+    def ones(self, size: int) -> Tensor:
+        return torch.ones(size, dtype=self.dtype, device=self.device)
+
     def join(self, vectors: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(vectors))
 

@@ -46,6 +46,23 @@ def _within_groups(ranks: Tensor, routing: ExpertRouting) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputChoice:
+    """Chooses the experts with the largest scores before these become weights, as in Llama 4: sigmoids of two large
+    scores may be equal."""
+
+    route: Callable[[Tensor, ExpertConfig, Tensor | None], tuple[Tensor, Tensor]]
+    """Operation that chooses, see Operators."""
+    experts: ExpertConfig
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps router scores [rows, experts] to the weights and the indices of the experts, both [rows, places]."""
+        outputs, shared = scores[:, : self.experts.count], scores[:, self.experts.count :]
+        chosen = torch.topk(outputs, self.experts.routing.chosen_count, dim=-1).indices
+        left = torch.full_like(outputs, -BELOW).scatter_(1, chosen, outputs.gather(1, chosen))
+        return self.route(torch.cat([left, shared], 1), self.experts, None)
+
+
+@dataclass(frozen=True, slots=True)
 class SparseMixer:
     """Chooses the expert with the largest score, then that with the largest of the others, and so on: SparseMixer (Liu
     et al., 2023), as in Phi-3.5-MoE. The weight of each is its share of a softmax over all that come close to it and

@@ -34,8 +34,8 @@ class Mixture(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExpertMlp:
-    """Sends each row through the experts with the highest router scores and sums their outputs, weighted by those
-    scores.
+    """Sends each row through the experts with the highest router scores and sums their outputs. Those scores weight the
+    outputs, or the inputs.
 
     An expert computes only the rows that chose it. A row's outputs are summed in expert order, so its result does not
     depend on the choices of other rows.
@@ -49,6 +49,8 @@ class ExpertMlp:
     """Experts that compute each row, the shared one included."""
     route: Callable[[Tensor], tuple[Tensor, Tensor]]
     """Maps router scores to the weights and the indices of these experts, both [rows, places]."""
+    scales_inputs: bool = False
+    """Whether an expert's inputs are multiplied by its weight, not its outputs."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, hidden] to the same shape."""
@@ -61,8 +63,12 @@ class ExpertMlp:
         for expert, places in self._group_by_expert(chosen):
             rows = places // self.place_count
             expert_weights = weights.view(-1, 1).index_select(0, places)
-            outputs.index_add_(0, rows, expert(inputs.index_select(0, rows)).mul_(expert_weights))
+            outputs.index_add_(0, rows, self._weighted(expert, inputs.index_select(0, rows), expert_weights))
         return outputs
+
+    def _weighted(self, expert: GatedMlp, inputs: Tensor, weights: Tensor) -> Tensor:
+        """Computes an expert's `inputs` [rows, hidden], which may be overwritten, with `weights` [rows, 1]."""
+        return expert(inputs.mul_(weights)) if self.scales_inputs else expert(inputs).mul_(weights)
 
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.libs.engine.checkpoints.families.test_published_configs import read
 from tests.libs.engine.engine_running import engine_config
 from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.adapters.adapter_parts import read_parts
-from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling
-from headrace.engine.checkpoints.families.absent_families import ABSENT_FAMILIES
-from headrace.engine.checkpoints.families.registry import FAMILIES
+from headrace.engine.checkpoints.facts.rotary.rope_scaling import LongRopeScaling, plain_frequencies
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidCheckpoint, Unsupported
@@ -57,14 +56,6 @@ def test_phi_moe_takes_its_factor_of_angles_from_the_file(tmp_path: Path) -> Non
     assert (config.rope_scaling.attention_factor, config.head_bias) == (1.25, True)
     with pytest.raises(Unsupported, match=r"long_mscale 1\.5"):
         read(tmp_path, "PhiMoEForCausalLM", rope_scaling=scaling | scales | {"long_mscale": 1.5}, **settings)
-
-
-@pytest.mark.parametrize("architecture", ABSENT_FAMILIES)
-def test_absent_families_are_refused_with_the_nearest(tmp_path: Path, architecture: str) -> None:
-    absent = ABSENT_FAMILIES[architecture]
-    assert absent.nearest in FAMILIES
-    with pytest.raises(Unsupported, match=f"{architecture} is not supported: {absent.reason}.*{absent.nearest}"):
-        read(tmp_path, architecture)
 
 
 def test_glm4_turns_half_of_a_head(tmp_path: Path) -> None:
@@ -116,6 +107,15 @@ def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> No
         ("FalconH1ForCausalLM", {"projectors_bias": True}, "projectors_bias"),
         ("MiniMaxM2ForCausalLM", {"scoring_func": "softmax"}, "scoring_func 'softmax'"),
         ("CohereForCausalLM", {"use_qk_norm": True}, "use_qk_norm"),
+        ("FalconForCausalLM", {"alibi": True}, "alibi is not supported in FalconForCausalLM"),
+        (
+            "FalconForCausalLM",
+            {"activation": "mish"},
+            "activation mish is not supported in .*: only gelu,",
+        ),
+        ("GPTNeoXForCausalLM", {"hidden_act": "mish"}, "activation mish is not supported in GPTNeoXForCausalLM"),
+        ("NanoChatForCausalLM", {"hidden_act": "relu"}, "activation relu is not supported in NanoChatForCausalLM"),
+        ("Llama4ForCausalLM", {"layer_types": ["sliding_attention"] * 8}, "attention 'sliding_attention'"),
         ("StableLmForCausalLM", {"qk_layernorm": True}, "qk_layernorm"),
         ("Exaone4ForCausalLM", {"sliding_window_pattern": "LLLG"}, "'LLLG'"),
         ("NemotronForCausalLM", {"hidden_act": "gelu"}, "activation gelu"),
@@ -130,7 +130,8 @@ def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> No
 def test_what_is_not_supported_is_refused_by_name(
     tmp_path: Path, architecture: str, settings: dict[str, Any], named: str
 ) -> None:
-    activation = {"ApertusForCausalLM": "xielu", "NemotronForCausalLM": "relu2"}.get(architecture, "silu")
+    others = {"ApertusForCausalLM": "xielu", "NemotronForCausalLM": "relu2", "NanoChatForCausalLM": "relu2"}
+    activation = others.get(architecture, "silu")
     with pytest.raises(Unsupported, match=named):
         read(tmp_path, architecture, **{"hidden_act": activation, **settings})
 
@@ -139,6 +140,12 @@ def test_what_is_not_supported_is_refused_by_name(
     ("architecture", "settings", "named"),
     [
         ("SmolLM3ForCausalLM", {"no_rope_layers": [1]}, "1 entries for 8 layers"),
+        ("Llama4ForCausalLM", {"no_rope_layers": [1]}, "1 entries for 8 layers"),
+        ("Llama4ForCausalLM", {"attention_chunk_size": None}, "attention_chunk_size is None"),
+        ("Llama4ForCausalLM", {"floor_scale": 0}, "floor_scale is 0"),
+        ("Llama4ForCausalLM", {"num_experts_per_tok": 20}, "20 of 16 experts"),
+        ("GPTNeoXForCausalLM", {"num_attention_heads": 5}, "num_attention_heads is 5, which does not divide"),
+        ("FalconForCausalLM", {"new_decoder_architecture": True, "num_kv_heads": 3}, "cannot share 3 KV heads"),
         ("GraniteForCausalLM", {"residual_multiplier": 0}, "residual_multiplier is 0"),
         ("Glm4ForCausalLM", {"partial_rotary_factor": 1.5}, "24 of 16 elements"),
         ("CohereForCausalLM", {"logit_scale": None}, "malformed"),
@@ -151,17 +158,88 @@ def test_malformed_configurations_are_refused(
         read(tmp_path, architecture, **settings)
 
 
-@pytest.mark.parametrize("name", ["glm4", "mistral3", "olmo2"])
+@pytest.mark.parametrize("name", ["glm4", "mistral3", "olmo2", "gpt_neox", "falcon_7b", "nanochat", "llama4"])
 def test_adapters_of_other_layers_are_refused(name: str, tmp_path: Path) -> None:
     make_family(tmp_path, name)
     with pytest.raises(Unsupported, match=r"adapters of .* are not supported"):
         read_parts(tmp_path / "adapter", read_model_config(tmp_path))
 
 
-def test_several_processes_share_no_blocks_of_other_kinds(tmp_path: Path) -> None:
-    make_family(tmp_path, "cohere")
-    with pytest.raises(Unsupported, match="CohereForCausalLM cannot be shared by several processes"):
-        load_text_engine(tmp_path, engine_config(tensor_parallel_count=2))
+@pytest.mark.parametrize("setting", ["tensor_parallel_count", "pipeline_parallel_count"])
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        ("cohere", "CohereForCausalLM"),
+        ("gpt_neox", "GPTNeoXForCausalLM"),
+        ("falcon_7b", "FalconForCausalLM"),
+        ("nanochat", "NanoChatForCausalLM"),
+        ("llama4_unnormed", "Llama4ForCausalLM"),
+    ],
+)
+def test_several_processes_share_no_blocks_of_other_kinds(
+    name: str, architecture: str, setting: str, tmp_path: Path
+) -> None:
+    make_family(tmp_path, name)
+    with pytest.raises(Unsupported, match=f"{architecture} cannot be shared by several processes"):
+        load_text_engine(tmp_path, engine_config(**{setting: 2}))
+
+
+def test_pythia_names_its_rotation_in_the_old_spelling(tmp_path: Path) -> None:
+    old = {"rotary_pct": 0.5, "rotary_emb_base": 50000, "hidden_act": "gelu_fast"}
+    config = read(tmp_path, "GPTNeoXForCausalLM", **old)
+    assert (config.rotary_size, config.rope_theta, config.activation) == (8, 5e4, "gelu_tanh")
+    assert (config.kv_head_count, config.qkv_bias, config.groups_qkv) == (4, True, True)
+    new = {"rope_theta": 50000.0, "partial_rotary_factor": 0.5, "rope_type": "default"}
+    assert read(tmp_path, "GPTNeoXForCausalLM", rope_parameters=new, hidden_act="gelu_new") == config
+    assert read(tmp_path, "GPTNeoXForCausalLM").rotary_size == 4
+
+
+def test_falcon_has_a_key_for_all_queries_or_for_each_group(tmp_path: Path) -> None:
+    """Its files name neither the inner units nor the longest context."""
+    small = read(tmp_path, "FalconForCausalLM", multi_query=True, parallel_attn=True, layer_norm_epsilon=1e-5)
+    assert (small.kv_head_count, small.intermediate_size, small.tied_embeddings) == (1, 256, True)
+    assert (small.blocks.is_parallel, small.blocks.has_two_norms) == (True, False)
+    large = read(tmp_path, "FalconForCausalLM", new_decoder_architecture=True, num_kv_heads=2, bias=False)
+    assert (large.kv_head_count, large.blocks.has_two_norms, large.mlp_bias) == (2, True, False)
+    one = read(tmp_path, "FalconForCausalLM", new_decoder_architecture=True, num_ln_in_parallel_attn=1)
+    assert (one.kv_head_count, one.blocks.is_parallel, one.blocks.has_two_norms) == (4, True, False)
+    old = read(tmp_path, "FalconForCausalLM", multi_query=False, parallel_attn=False)
+    assert (old.kv_head_count, old.blocks.is_parallel) == (4, False)
+
+
+def test_llama4_ends_where_chunks_or_the_temperature_begin(tmp_path: Path) -> None:
+    long: dict[str, Any] = {"max_position_embeddings": 10485760}
+    scout = read(tmp_path, "Llama4ForCausalLM", **long)
+    # The temperature of position 8191 is log(2) / 10 above one.
+    assert (scout.max_model_length, scout.unrotated_layers) == (8191, {3, 7})
+    assert read(tmp_path, "Llama4ForCausalLM", **long, attn_temperature_tuning=False).max_model_length == 8192
+    assert read(tmp_path, "Llama4ForCausalLM", **long, attention_chunk_size=512).max_model_length == 512
+    plain = {"no_rope_layers": [1] * 8, "layer_types": ["full_attention"] * 8}
+    assert read(tmp_path, "Llama4ForCausalLM", **long, **plain).max_model_length == 10485760
+
+
+def test_llama4_has_experts_where_its_list_or_its_step_says(tmp_path: Path) -> None:
+    text = {**TEXT, "num_attention_heads": 4, "max_position_embeddings": 4096, "intermediate_size_mlp": 200}
+    maverick = read(tmp_path, "Llama4ForConditionalGeneration", text_config={**text, "interleave_moe_layer_step": 2})
+    assert maverick.experts is not None
+    assert (maverick.experts.dense_layers, maverick.intermediate_size) == ({0, 2, 4, 6}, 200)
+    assert (maverick.experts.intermediate_size, maverick.is_nested) == (128, True)
+    listed = read(tmp_path, "Llama4ForCausalLM", moe_layers=[1], interleave_moe_layer_step=0).experts
+    assert listed is not None
+    assert listed.dense_layers == set(range(8)) - {1}
+    assert read(tmp_path, "Llama4ForCausalLM", moe_layers=[]).experts is None
+
+
+def test_llama4_scales_frequencies_without_a_ramp(tmp_path: Path) -> None:
+    """Its bounds are the same: every pair keeps its frequency, or has it divided."""
+    scaling = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
+    rope = {**scaling, "original_max_position_embeddings": 8192, "rope_theta": 5e5}
+    config = read(tmp_path, "Llama4ForCausalLM", rope_parameters=rope)
+    assert config.rope_scaling is not None
+    plain = plain_frequencies(128, 5e5)
+    shares = config.rope_scaling.frequencies(128, 5e5, 8192) / plain
+    assert set(np.round(shares, 4).tolist()) == {1.0, 0.0625}
+    assert ((shares < 1) == (2 * np.pi / plain > 8192)).all()
 
 
 def test_hunyuan_raises_the_base_of_its_frequencies(tmp_path: Path) -> None:

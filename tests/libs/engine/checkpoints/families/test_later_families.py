@@ -26,6 +26,11 @@ PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than the window of 24, a chunk of 64 and a tile of 128 keys."""
 ROUNDING = 2e-5
 """Largest difference of sums of dequantized weights in other orders, as a share of the largest logit."""
+ENDINGS = (
+    *("q_proj", "k_proj", "o_proj", "gate_up_proj", "input_linear", "output_linear", "c_fc", "c_proj"),
+    *("query_key_value", "dense", "dense_4h_to_h"),
+)
+"""Names of some products of all these families."""
 BY_ROW = (
     "gpt_oss",
     "gemma3n",
@@ -41,6 +46,10 @@ BY_ROW = (
     "starcoder2",
     "nemotron",
     "apertus",
+    "gpt_neox",
+    "falcon_40b",
+    "nanochat",
+    "llama4",
 )
 """Together, all code that the others share."""
 
@@ -101,13 +110,12 @@ def test_codes_multiplied_exactly_give_what_torch_gives(precision: str, name: st
 
 
 @pytest.mark.parametrize("method", ["awq", "gptq", "compressed-tensors"])
-@pytest.mark.parametrize("name", ["granite_hybrid", "glm4", "ernie4_5", "mistral3", "olmo2", "starcoder2"])
+@pytest.mark.parametrize("name", ["granite_hybrid", "glm4", "ernie4_5", "mistral3", "olmo2", "starcoder2", "gpt_neox"])
 def test_quantized_checkpoints_are_read_by_the_names_of_the_family(name: str, method: Method, tmp_path: Path) -> None:
     sizes = {"shared_intermediate_size": 96} if name == "granite_hybrid" else {"intermediate_size": 96}
     make_family(tmp_path, name, **({} if name == "mistral3" else sizes))
     plain = prompt_logits(load(tmp_path), PROMPTS[1])
-    endings = ("q_proj", "k_proj", "o_proj", "gate_up_proj", "input_linear", "output_linear", "c_fc", "c_proj")
-    quantize_projections(tmp_path, method, tuple(f"{ending}.weight" for ending in endings))
+    quantize_projections(tmp_path, method, tuple(f"{ending}.weight" for ending in ENDINGS))
     found = [prompt_logits(load(tmp_path, exact=True, kernels=kernels), PROMPTS[1]) for kernels in ("auto", "torch")]
     assert float((found[0] - found[1]).abs().max() / found[1].abs().max()) <= ROUNDING
     difference = float((found[0] - plain).norm() / plain.norm())

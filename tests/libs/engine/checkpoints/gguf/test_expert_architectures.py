@@ -35,9 +35,23 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "granite_moe": {},
     "granite_moe_shared": {},
     "minimax_m2": {},
+    "llama4": {
+        "num_hidden_layers": 4,
+        "no_rope_layers": None,
+        "interleave_moe_layer_step": 2,
+        "intermediate_size_mlp": 96,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 5e5,
+            "factor": 16.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 1.0,
+            "original_max_position_embeddings": 8192,
+        },
+    },
 }
 """Settings by family. Those that files do not carry are put to what all released models have."""
-FUSED = [family for family in FAMILIES if family not in ("olmoe", "minimax_m2")]
+FUSED = [family for family in FAMILIES if family not in ("olmoe", "minimax_m2", "llama4")]
 SIZES = {
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -112,12 +126,24 @@ def test_scores_that_the_family_does_not_have_are_refused(tmp_path: Path) -> Non
         read_model_config(path)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("phimoe", "serve its folder of safetensors"), ("llama4", "chunks")])
-def test_absent_architectures_are_refused_with_a_reason(tmp_path: Path, name: str, reason: str) -> None:
-    writer = gguf.GGUFWriter(tmp_path / "model.gguf", name)
+def test_absent_architectures_are_refused_with_a_reason(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "phimoe")
     close_writer(writer)
-    with pytest.raises(Unsupported, match=f"'{name}' is not supported: .*{reason}"):
+    with pytest.raises(Unsupported, match=r"'phimoe' is not supported: .*serve its folder of safetensors"):
         read_model_config(tmp_path / "model.gguf")
+
+
+def test_llama4_of_128_experts_does_not_normalize_heads_and_always_has_chunks(tmp_path: Path) -> None:
+    make_family(tmp_path / "folder", "llama4", num_local_experts=128, hidden_size=16, intermediate_size=8)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    config = read_model_config(path)
+    assert (config.query_key_norm, config.unrotated_layers, config.pairs_neighbors) == (False, frozenset(), True)
+    writer = open_writer(tmp_path / "full.gguf", json.loads((tmp_path / "folder" / "config.json").read_text()))
+    writer.add_sliding_window(0)
+    writer.add_tensor("token_embd.weight", np.zeros((4, 16), np.float32))
+    close_writer(writer)
+    with pytest.raises(Unsupported, match="Llama 4 without chunks"):
+        read_model_config(tmp_path / "full.gguf")
 
 
 @pytest.mark.parametrize("name", ["granite", "granite_moe"])

@@ -37,8 +37,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "stablelm_parallel": {},
     "nemotron": {},
     "nemotron_biased": {},
+    "gpt_neox": {},
+    "gpt_neox_sequential": {"hidden_act": "gelu"},
+    "falcon_7b": {},
+    "falcon_40b": {},
+    "falcon_11b": {"bias": True},
 }
-BLOCKS = ("granite", "glm4", "ernie4_5", "olmo2")
+BLOCKS = ("granite", "glm4", "ernie4_5", "olmo2", "gpt_neox", "falcon_40b")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

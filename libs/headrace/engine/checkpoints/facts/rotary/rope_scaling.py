@@ -60,9 +60,9 @@ class Llama3Scaling:
         wavelengths = 2 * math.pi / frequencies
         low_wavelength = self.original_max_len / self.low_frequency_factor
         high_wavelength = self.original_max_len / self.high_frequency_factor
-        smooth = (self.original_max_len / wavelengths - self.low_frequency_factor) / (
-            self.high_frequency_factor - self.low_frequency_factor
-        )
+        # Llama 4 has no ramp: both bounds are the same, and no wavelength is between them.
+        width = (self.high_frequency_factor - self.low_frequency_factor) or 1.0
+        smooth = (self.original_max_len / wavelengths - self.low_frequency_factor) / width
         between = (1 - smooth) * frequencies / self.factor + smooth * frequencies
         scaled = np.where(wavelengths > low_wavelength, frequencies / self.factor, between)
         return _fp32(np.where(wavelengths < high_wavelength, frequencies, scaled))

@@ -1,7 +1,7 @@
 """Reads the rotary position settings of config.json."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.engine.checkpoints.facts.rotary.rope_scaling import (
@@ -24,6 +24,16 @@ def find_rope_parameters(raw: dict[str, Any]) -> dict[str, Any]:
     beside = {name: raw[name] for name in names if raw.get(name) is not None}
     original = raw.get("original_max_position_embeddings") or parameters.get("original_max_position_embeddings")
     return beside | parameters | {"original_max_position_embeddings": original or raw["max_position_embeddings"]}
+
+
+def unrotated_layers(raw: Mapping[str, Any], layer_count: int) -> frozenset[int]:
+    """Reads `no_rope_layers`, in which 1 stands for a layer that rotates. Without it, every layer whose number is a
+    multiple of `no_rope_layer_interval` does not rotate."""
+    interval = int(raw["no_rope_layer_interval"])
+    rotates = raw.get("no_rope_layers") or [(index + 1) % interval for index in range(layer_count)]
+    if len(rotates) != layer_count:
+        raise InvalidCheckpoint(f"config.json: no_rope_layers has {len(rotates)} entries for {layer_count} layers")
+    return frozenset(index for index, turns in enumerate(rotates) if not turns)
 
 
 def read_rope_scaling(parameters: dict[str, Any]) -> RopeScaling | None:
