@@ -19,7 +19,7 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec, runner
     if config.speculation == "off":
         return None
     if config.draft_folder is None:
-        return Speculator(step_seconds=_measure(runner, config, spec))
+        return Speculator(step_seconds=_measure(runner, config, spec), retraces=spec.snapshot_count is not None)
     check_same_vocabulary(folder, config.draft_folder)
     return _load_with_model(config.draft_folder, config, spec, runner)
 
@@ -41,7 +41,8 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runne
         model_config.vocabulary_size,
         _measure(model.runner, config, spec),
     )
-    return Speculator(drafter, model.memory, _measure(runner, config, spec))
+    retraces = spec.snapshot_count is not None
+    return Speculator(drafter, model.memory, _measure(runner, config, spec), retraces=retraces)
 
 
 def _measure(runner: Runner, config: EngineConfig, spec: EngineSpec) -> dict[int, float] | None:

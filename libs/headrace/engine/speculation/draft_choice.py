@@ -40,6 +40,8 @@ class DraftPrices:
     """The draft model's."""
     first_draft: float = 0.0
     """Seconds that the first of the draft model's steps takes longer, because the large model had the caches."""
+    retraces: bool = False
+    """Whether tokens that were right before a wrong one are computed once more, as where a model keeps states."""
 
     @property
     def token_seconds(self) -> float:
@@ -49,6 +51,10 @@ class DraftPrices:
     def row_seconds(self, row_count: int) -> float:
         """Returns the seconds that `row_count` more rows add to the step."""
         return self.step(self.row_count + row_count) - self.step(self.row_count)
+
+    def retraced_seconds(self, count: int, row_count: float) -> float:
+        """Returns the seconds of `row_count` rows of later steps, each as long as one of `count` draft tokens."""
+        return row_count * self.row_seconds(count) / count if self.retraces and count else 0.0
 
     def could_pay(self) -> bool:
         """Whether draft tokens are worth their rows if all are right: one for each sequence."""
@@ -70,7 +76,7 @@ def choose_lengths(offers: Sequence[Offer], prices: DraftPrices) -> tuple[list[i
     candidates = sorted(_candidates(offers), reverse=True)
     lengths, best_lengths = [0] * len(offers), [0] * len(offers)
     decoding = prices.step(prices.sequence_count)
-    tokens, drafting = float(prices.sequence_count), 0.0
+    tokens, drafting, retraced = float(prices.sequence_count), 0.0, 0.0
     plain = best = tokens / decoding
     rounds: list[int] = []
     best_count = 0
@@ -82,8 +88,11 @@ def choose_lengths(offers: Sequence[Offer], prices: DraftPrices) -> tuple[list[i
         if offer.asks_model:
             drafting += prices.first_draft if not rounds else 0.0
             drafting += _extend(rounds, lengths[index], prices.draft)
+        # Expected number of tokens before a wrong one: with one more draft token, all before it may be among them.
+        retraced += lengths[index] * (likelihood / offer.acceptance - likelihood)
         lengths[index] += 1
-        rate = tokens / (decoding + prices.row_seconds(count) + drafting)
+        rows = prices.row_seconds(count) + prices.retraced_seconds(count, retraced)
+        rate = tokens / (decoding + rows + drafting)
         if rate > best:
             best, best_count = rate, count
     if best < MIN_GAIN * plain:

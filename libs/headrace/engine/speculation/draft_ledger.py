@@ -61,8 +61,8 @@ class DraftLedger:
         """Books the tokens that a text has got since the last call."""
         self.common.generate(history.count_tokens(sequence))
 
-    def gain(self, history: DraftHistory, token_count: int) -> None:
-        """Books draft tokens that were accepted."""
+    def gain(self, history: DraftHistory, token_count: float) -> None:
+        """Books draft tokens that were accepted, less what computing some of them again costs, in tokens."""
         history.allowance.gain(token_count)
         self.common.gain(token_count)
 

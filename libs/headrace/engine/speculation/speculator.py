@@ -34,12 +34,15 @@ class Speculator:
         memory: HeldMemory | None = None,
         step_seconds: Mapping[int, float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        *,
+        retraces: bool = False,
     ) -> None:
         """`model` drafts if neither grammar nor text does, and holds `memory`. `step_seconds` has the seconds of the
-        large model's steps by row count, as measured at load."""
+        large model's steps by row count, as measured at load. `retraces`: see `DraftPrices`."""
         self._model = model
         self.memory = memory or HeldMemory()
         self._clock = clock
+        self._retraces = retraces
         self._step_cost = StepCost(step_seconds)
         self._histories: dict[Sequence, DraftHistory] = {}
         self._record = ModelRecord()
@@ -109,8 +112,10 @@ class Speculator:
         history = self._histories.get(sequence)
         if history is not None and history.draft_count:
             history.lengths[history.source].observe(history.draft_count, accepted_count)
+            retraced_count = accepted_count if accepted_count < history.draft_count else 0
+            lost = self._prices.retraced_seconds(history.draft_count, retraced_count) / self._prices.token_seconds
             history.draft_count = 0
-            self._ledger.gain(history, accepted_count)
+            self._ledger.gain(history, accepted_count - lost)
 
     def forget(self, sequence: Sequence) -> None:
         history = self._histories.pop(sequence, None)
@@ -138,7 +143,7 @@ class Speculator:
     def _prices_of(self, row_count: int, decode_count: int) -> DraftPrices:
         draft = (lambda _: 0.0) if self._model is None else self._model.step_seconds
         first = 0.0 if self._model is None else self._model.seconds_to_enter()
-        return DraftPrices(row_count, decode_count, self._step_cost, draft, first)
+        return DraftPrices(row_count, decode_count, self._step_cost, draft, first, self._retraces)
 
     def _may_ask_model(self, history: DraftHistory, sequence: Sequence) -> bool:
         if self._model is None:

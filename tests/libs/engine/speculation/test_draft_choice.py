@@ -1,6 +1,7 @@
 """Draft tokens of a batch compete for the rows of one step."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,25 @@ def test_no_other_lengths_would_be_faster(acceptances: tuple[float, ...], asks_m
     plain = rate((0,) * len(offers), offers, costs)
     assert rate(tuple(chosen), offers, costs) >= best * (0.99 if asks_model else 1 - 1e-9)
     assert gain == pytest.approx(rate(tuple(chosen), offers, costs) / plain)
+
+
+@pytest.mark.parametrize("acceptance", [0.95, 0.8, 0.6, 0.3])
+def test_tokens_that_are_computed_again_are_priced(acceptance: float) -> None:
+    """Compared with each length, by what may come of its draft tokens: none right, the first, the first two, …"""
+    costs = replace(prices(1), retraces=True)
+
+    def rate_of(length: int) -> float:
+        chances = [acceptance**right * (1 - acceptance) for right in range(length)] + [acceptance**length]
+        tokens = sum(chance * (1 + right) for right, chance in enumerate(chances))
+        again = sum(chance * right for right, chance in enumerate(chances[:-1]))
+        row_seconds = costs.row_seconds(length) / length if length else 0.0
+        return tokens / (costs.step(1) + length * row_seconds + again * row_seconds)
+
+    (chosen,), gain = choose_lengths([Offer(acceptance, 8)], costs)
+    best = max(map(rate_of, range(9)))
+    assert rate_of(chosen) in (pytest.approx(best), rate_of(0) if best < MIN_GAIN * rate_of(0) else None)
+    assert gain == pytest.approx(rate_of(chosen) / rate_of(0))
+    assert chosen <= choose_lengths([Offer(acceptance, 8)], prices(1))[0][0]
 
 
 def test_a_full_batch_gets_none_where_one_sequence_gets_many() -> None:
