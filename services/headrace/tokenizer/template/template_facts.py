@@ -13,6 +13,10 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deepseek-v3.1", ("<｜tool▁calls▁begin｜>",)),
     ("mistral-args", ("[TOOL_CALLS]", "[ARGS]")),
     ("mistral", ("[TOOL_CALLS]",)),
+    ("granite", ("<|tool_call|>",)),
+    ("hunyuan", ("<tool_calls>",)),
+    ("minimax", ("<minimax:tool_call>",)),
+    ("seed", ("<seed:tool_call>",)),
     ("qwen-xml", ("<function=", "<parameter=")),
     ("glm", ("<tool_call>", "<arg_key>", "<arg_value>")),
     ("gemma4", ("<|tool_call>call:",)),
@@ -32,6 +36,7 @@ OWN_SYNTAX = "hermes"
 """Syntax that models are instructed to use when their template does not mention tools."""
 _REASONING = (
     ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<seed:think>", "</seed:think>"),
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
     ("<|channel>thought", "<channel|>"),

@@ -52,12 +52,27 @@ ARGUMENTS = {
         "<arg_key>city</arg_key>\n<arg_value>Ulm</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n"
         "<arg_key>rain</arg_key>\n<arg_value>true</arg_value>\n</tool_call>"
     ),
+    "minimax": (
+        '<parameter name="city">Ulm</parameter>\n<parameter name="days">2</parameter>\n'
+        '<parameter name="rain">true</parameter>\n</invoke>'
+    ),
+    "seed": (
+        "<parameter=city>Ulm</parameter>\n<parameter=days>2</parameter>\n<parameter=rain>true</parameter>\n</function>"
+    ),
     "gemma4": 'city:<|"|>Ulm<|"|>,days:2,rain:true}',
     "lfm2": 'city="Ulm", days=2, rain=True)',
     "pythonic": 'city="Ulm", days=2, rain=True)',
 }
 """Arguments of the call of get_weather in the syntaxes that do not write them as JSON."""
-NO_ARGUMENTS = {"qwen-xml": "</function>", "glm": "</tool_call>", "gemma4": "}", "lfm2": ")", "pythonic": ")"}
+NO_ARGUMENTS = {
+    "qwen-xml": "</function>",
+    "glm": "</tool_call>",
+    "minimax": "</invoke>",
+    "seed": "</function>",
+    "gemma4": "}",
+    "lfm2": ")",
+    "pythonic": ")",
+}
 ULM = {"city": "Ulm", "days": 2, "rain": True}
 CALLS = [("get_weather", ULM), ("now", {})]
 

@@ -42,6 +42,10 @@ CONVERSATION = Conversation(
         ("[TOOL_CALLS]name[ARGS]{", "mistral-args"),
         ("<tool_call>\\n<function=f>\\n<parameter=p>", "qwen-xml"),
         ("<tool_call>f\\n<arg_key>a</arg_key>\\n<arg_value>b</arg_value>", "glm"),
+        ("respond only with <|tool_call|> followed by a JSON list of tools used", "granite"),
+        ('<tool_calls>[{"name": "f", "arguments": {}}]</tool_calls>', "hunyuan"),
+        ('<minimax:tool_call>\\n<invoke name="f">\\n<parameter name="p">', "minimax"),
+        ("<seed:tool_call>\\n<function=f>\\n<parameter=p>", "seed"),
         ("<|tool_call>call:f{a:1}<tool_call|>", "gemma4"),
         ("List of tools: <|tool_list_start|>[", "lfm2"),
         ("List of tools: [", "lfm2"),
@@ -60,6 +64,8 @@ def test_the_syntax_of_calls_is_found(source: str, syntax: str) -> None:
 def test_the_markers_of_reasoning_are_found() -> None:
     facts = ChatTemplate("{{ messages[0].content.split('</think>')[-1] }}", {}).facts
     assert (facts.reasoning_start, facts.reasoning_end) == ("<think>", "</think>")
+    facts = ChatTemplate("{{ '<seed:think>' + messages[0].content + '</seed:think>' }}", {}).facts
+    assert (facts.reasoning_start, facts.reasoning_end) == ("<seed:think>", "</seed:think>")
     assert ChatTemplate(PLAIN, {}).facts.reasoning_end == ""
     facts = ChatTemplate("{{ '<|channel>thought\\n' + messages[0].reasoning + '\\n<channel|>' }}", {}).facts
     assert (facts.reasoning_start, facts.reasoning_end) == ("<|channel>thought", "<channel|>")

@@ -6,7 +6,7 @@ from headrace.gateway.chat.syntax.argument_syntax import ArgumentSyntax
 from headrace.gateway.chat.syntax.json_arguments import JsonArguments
 from headrace.gateway.chat.syntax.python_arguments import PythonArguments
 from headrace.gateway.chat.syntax.quoted_arguments import QuotedArguments
-from headrace.gateway.chat.syntax.xml_arguments import GLM, QWEN
+from headrace.gateway.chat.syntax.xml_arguments import GLM, MINIMAX, QWEN, SEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,24 @@ SYNTAXES: dict[str, CallSyntax] = {
         separator=", ",
         closing="]",
     ),
+    "granite": CallSyntax(
+        marker="<|tool_call|>",
+        opening="<|tool_call|>[",
+        before_name='{"name": "',
+        before_arguments='", "arguments": ',
+        after_arguments="}",
+        separator=", ",
+        closing="]",
+    ),
+    "hunyuan": CallSyntax(
+        marker="<tool_calls>",
+        opening="<tool_calls>[",
+        before_name='{"name": "',
+        before_arguments='", "arguments": ',
+        after_arguments="}",
+        separator=", ",
+        closing="]</tool_calls>",
+    ),
     "mistral-args": CallSyntax(
         marker="[TOOL_CALLS]",
         opening="[TOOL_CALLS]",
@@ -91,6 +109,26 @@ SYNTAXES: dict[str, CallSyntax] = {
         separator="\n</tool_call>\n<tool_call>\n",
         closing="\n</tool_call>",
         arguments=QWEN,
+    ),
+    "minimax": CallSyntax(
+        marker="<minimax:tool_call>",
+        opening="<minimax:tool_call>\n",
+        before_name='<invoke name="',
+        before_arguments='">\n',
+        after_arguments="",
+        separator="\n",
+        closing="\n</minimax:tool_call>",
+        arguments=MINIMAX,
+    ),
+    "seed": CallSyntax(
+        marker="<seed:tool_call>",
+        opening="<seed:tool_call>\n",
+        before_name="<function=",
+        before_arguments=">\n",
+        after_arguments="",
+        separator="\n</seed:tool_call>\n<seed:tool_call>\n",
+        closing="\n</seed:tool_call>",
+        arguments=SEED,
     ),
     "glm": CallSyntax(
         marker="<tool_call>",

@@ -1,4 +1,4 @@
-"""Arguments as elements for each parameter, as Qwen3-Coder and GLM-4.5 write them."""
+"""Arguments as elements for each parameter, as Qwen3-Coder, GLM-4.5, MiniMax M2 and Seed-OSS write them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -52,6 +52,8 @@ class XmlArguments:
 
 QWEN = XmlArguments("<parameter=", ">\n", "\n</parameter>\n", "</function>")
 GLM = XmlArguments("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>")
+MINIMAX = XmlArguments('<parameter name="', '">', "</parameter>\n", "</invoke>")
+SEED = XmlArguments("<parameter=", ">", "</parameter>\n", "</function>")
 MAX_NAME = 256
 """Longest name of a parameter that is looked for, in characters."""
 

@@ -10,12 +10,14 @@ from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.argument_syntax import ArgumentSyntax
 from headrace.gateway.chat.syntax.python_arguments import PythonArguments
 from headrace.gateway.chat.syntax.quoted_arguments import QuotedArguments
-from headrace.gateway.chat.syntax.xml_arguments import GLM, QWEN
+from headrace.gateway.chat.syntax.xml_arguments import GLM, MINIMAX, QWEN, SEED
 
 QUOTE = '<|"|>'
 SYNTAXES: dict[str, tuple[ArgumentSyntax, str]] = {
     "qwen": (QWEN, "</function>"),
     "glm": (GLM, "</tool_call>"),
+    "minimax": (MINIMAX, "</invoke>"),
+    "seed": (SEED, "</function>"),
     "quoted": (QuotedArguments(QUOTE), "}"),
     "python": (PythonArguments(), ")"),
 }
@@ -27,6 +29,8 @@ PARTS = (
     "<parameter=",
     "<parameter=a>",
     "<parameter=\n",
+    '<parameter name="',
+    '<parameter name="a">',
     "<arg_key>",
     "<arg_key> ",
     "<arg_key>a</arg_key>\n",
