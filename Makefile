@@ -186,9 +186,9 @@ gen: .venv/.dev
 fuzz: .venv/.dev
 	@HEADRACE_FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist worksteal $(shell find tests/libs -name 'test_*_fuzz.py')
 
-# A million faults of the files and stores that KV blocks are kept in, and of blocks on their way: none makes another block.
+# A million faults of the files and stores that KV blocks are kept in, of blocks on their way, and of all tiers at once: none makes another block.
 fuzz-kv: .venv/.dev
-	@HEADRACE_KV_FAULTS=$(or $(CASES),1000000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --timeout 3600 tests/services/worker/transfer/kept tests/services/worker/transfer/stored tests/services/worker/transfer/test_block_packet.py
+	@HEADRACE_KV_FAULTS=$(or $(CASES),1000000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --timeout 3600 tests/services/worker/transfer/kept tests/services/worker/transfer/stored tests/services/worker/transfer/test_block_packet.py tests/services/worker/transfer/test_tier_faults.py
 
 # Random requests made from the description of the API, for five minutes: no 5xx, no answer that is not described.
 fuzz-api: .venv/.dev

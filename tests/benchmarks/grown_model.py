@@ -36,8 +36,11 @@ SHAPES: dict[str, tuple[GrownShape, GrownShape]] = {
     "75m": (GrownShape(1024, 4096, 5, 16, 8, 64), GrownShape(512, 1536, 3, 4, 2, 64)),
     "300m": (GrownShape(1024, 4096, 16, 16, 8, 128), GrownShape(512, 1536, 8, 4, 2, 128)),
     "600m": (GrownShape(1024, 5632, 24, 16, 8, 128), GrownShape(1024, 3072, 5, 16, 8, 128)),
+    "310m": (GrownShape(1024, 16384, 6, 8, 4, 64), GrownShape(512, 4096, 5, 4, 2, 64)),
+    "1.1b": (GrownShape(1024, 16384, 21, 8, 4, 64), GrownShape(512, 4096, 16, 4, 2, 64)),
 }
-"""Shapes of the model and of its draft model, about a tenth of it, by parameter count."""
+"""Shapes of the model and of its draft model, about a tenth of it, by parameter count. The last two have layers like
+those of Llama 3.2 1B, of which one has 6 and the other 21: few heads of keys and values beside many weights."""
 
 
 def grow(source: Path, target: Path, shape: GrownShape) -> None:

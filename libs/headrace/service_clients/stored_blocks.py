@@ -44,8 +44,10 @@ class GrpcStoredBlocksClient:
     async def store_blocks(
         self, layout: str, records: Sequence[tuple[bytes, bytes]], seconds: float, timeout: float
     ) -> int:
-        blocks = [cache_pb2.StoredBlock(block_hash=name, record=record) for name, record in records]
-        request = cache_pb2.StoreBlocksRequest(block_layout=layout, blocks=blocks)
+        request = cache_pb2.StoreBlocksRequest(block_layout=layout)
+        for name, record in records:
+            # A list of messages would be copied once more.
+            request.blocks.add(block_hash=name, record=record)
         request.block_compute_duration.FromNanoseconds(int(seconds * 1e9))
         with translated(STAGE):
             response = await self._stub.StoreBlocks(request, timeout=timeout)

@@ -56,6 +56,7 @@ class LmdbBlocks:
         self._readers = ThreadPoolExecutor(READERS, "shared-blocks-read")
         self._writer = ThreadPoolExecutor(1, "shared-blocks-write")
         self._jobs: set[asyncio.Future[Any]] = set()
+        self._is_closed = False
         self._show()
 
     def __len__(self) -> int:
@@ -105,6 +106,7 @@ class LmdbBlocks:
         return await asyncio.shield(job)
 
     async def close(self) -> None:
+        self._is_closed = True
         for threads in (self._readers, self._writer):
             threads.shutdown(wait=False, cancel_futures=True)
         if self._jobs:
@@ -168,7 +170,10 @@ class LmdbBlocks:
         self._show()
 
     async def _run(self, threads: ThreadPoolExecutor, function: Callable[[], T]) -> T:
-        """Runs a function in a thread. It ends there even if its caller has given up, and `close` waits for it."""
+        """Runs a function in a thread. It ends there even if its caller has given up, and `close` waits for it. Raises
+        OSError after `close`."""
+        if self._is_closed:
+            raise OSError("the store is closed")
         job = asyncio.get_running_loop().run_in_executor(threads, function)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)

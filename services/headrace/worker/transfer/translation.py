@@ -60,6 +60,8 @@ def to_packet(response: pb.PrefillResponse) -> BlockPacket:
 
 def to_prefill_response(packet: BlockPacket) -> pb.PrefillResponse:
     """Converts blocks."""
-    pairs = zip(packet.contents, packet.checksums, strict=True)
-    blocks = [pb.BlockContent(content=content, checksum=checksum) for content, checksum in pairs]
-    return pb.PrefillResponse(first_block_index=packet.first_index, blocks=blocks)
+    response = pb.PrefillResponse(first_block_index=packet.first_index)
+    for content, checksum in zip(packet.contents, packet.checksums, strict=True):
+        # A list of messages would be copied once more.
+        response.blocks.add(content=content, checksum=checksum)
+    return response

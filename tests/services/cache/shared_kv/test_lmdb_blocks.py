@@ -155,6 +155,19 @@ async def test_the_queue_is_bounded_and_a_caller_that_gives_up_leaves_nothing_un
         assert await blocks.write(records([4], 6 * MEGABYTE)) == 0
 
 
+async def test_writes_that_wait_when_it_is_closed_are_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No error of threads that have ended reaches a caller."""
+    async with opened(tmp_path) as blocks:
+        await blocks.write(records(range(20)))
+        writing = [asyncio.create_task(blocks.write(records([number]))) for number in range(30, 38)]
+        await asyncio.sleep(0)
+    outcomes = await asyncio.gather(*writing, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {int, asyncio.CancelledError}, outcomes
+    assert 0 in outcomes
+    assert await blocks.read(keys([0])) == []
+    assert "KV blocks were not stored" in caplog.messages
+
+
 @pytest.mark.parametrize("reason", ["no database", "larger", "crashes"])
 async def test_a_table_that_cannot_be_trusted_begins_empty(reason: str, tmp_path: Path) -> None:
     async with opened(tmp_path) as blocks:

@@ -36,10 +36,12 @@ ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "kernels": ("llama", {}),
     "torch": ("llama", {"kernels": "torch"}),
     "codes": ("llama", {"kv_precision": "int8"}),
+    "halves": ("llama", {"kv_precision": "bfloat16"}),
     "windows": ("gemma3", {}),
     "experts": ("qwen3_moe", {}),
     "sinks": ("gpt_oss", {}),
     "latent": ("deepseek2", {}),
+    "varied heads": ("gemma4", {}),
     "shared layers": ("gemma3n", {}),
 }
 

@@ -2,12 +2,13 @@
 
 import struct
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Self
+
+from xxhash import xxh3_128
 
 HEADER_BYTES = 64
 NAME_BYTES = 16
-_MAGIC = b"HRKVSLT1"
+_MAGIC = b"HRKVSLT2"
 _FORM = struct.Struct(f"<8s{NAME_BYTES}s{NAME_BYTES}s")
 EMPTY = bytes(HEADER_BYTES)
 """Header of a slot that holds nothing, or something half written."""
@@ -22,9 +23,11 @@ class SlotHeader:
 
     @classmethod
     def of(cls, name: bytes, content: bytes, layout: bytes) -> Self:
-        """Makes the header of a block. `layout`, at most 64 bytes, is the checksum's key: a block of another model,
+        """Makes the header of a block. The checksum, XXH3 of 128 bits, begins with `layout`: a block of another model,
         other weights, adapters or number formats does not fit."""
-        return cls(name, blake2b(name + content, key=layout, digest_size=NAME_BYTES).digest())
+        checksum = xxh3_128(bytes([len(layout)]) + layout + name)
+        checksum.update(content)
+        return cls(name, checksum.digest())
 
     @classmethod
     def read(cls, data: bytes) -> Self | None:
