@@ -14,7 +14,7 @@ async def pin_everywhere(workers: Sequence[Callable[[], Channel]], model: str, *
     """Has all workers of a model keep it awake, or let it take turns. `workers`: open a channel to each. Raises
     HeadraceError where one of them cannot, and sets the others back."""
     if not workers:
-        raise NotFound(f"no worker runs {model}: adapters stay with their model, so pin that one")
+        raise NotFound(f"no worker runs {model}: an adapter stays in memory with its model, so pin the model instead")
     for index, open_channel in enumerate(workers):
         try:
             await set_pin(open_channel(), model, PIN_SECONDS, is_pinned=is_pinned)

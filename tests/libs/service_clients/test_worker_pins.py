@@ -61,5 +61,5 @@ async def test_those_before_one_that_refuses_are_set_back() -> None:
 
 
 async def test_an_adapter_has_no_worker() -> None:
-    with pytest.raises(NotFound, match="pin that one"):
+    with pytest.raises(NotFound, match="pin the model instead"):
         await pin_everywhere([], "tuned", is_pinned=True)

@@ -86,7 +86,7 @@ class ForkSpawner:
         self.close()
 
     def close(self) -> None:
-        """Ends the fork server. Services that it has forked run on."""
+        """Ends the fork server. Services that it has forked keep running."""
         if self._socket is not None:
             self._end_server()
             self._socket.close()

@@ -13,4 +13,4 @@ class Spawner(Protocol):
         """Starts a process. Raises OSError."""
 
     def close(self) -> None:
-        """Ends what only serves to start processes. Processes that were started run on."""
+        """Ends what only serves to start processes. Processes that were started keep running."""

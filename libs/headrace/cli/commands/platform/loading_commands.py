@@ -52,10 +52,9 @@ def load(
     json
         Print one JSON object.
     """
-    served = _served(state_dir)
+    read_platform(state_dir)
     if adapter_of:
-        if adapter_of not in served:
-            raise NotFound(f"no model {adapter_of!r} is served; there are: {', '.join(served)}")
+        _check_served(state_dir, adapter_of)
         name, source = _adapter(model)
         adapter = LoadedAdapter(model=adapter_of, source=source)
         _change(state_dir, name, lambda before: before.adapting(name, adapter), timeout)
@@ -86,9 +85,7 @@ def unload(name: str, *, timeout: float = 120.0, state_dir: Path = DEFAULT_FOLDE
     json
         Print one JSON object.
     """
-    served = _served(state_dir)
-    if name not in served:
-        raise NotFound(f"no model {name!r} is served; there are: {', '.join(served)}")
+    _check_served(state_dir, name)
     _change(state_dir, name, lambda before: before.unloading(name), timeout)
     _say(f"{name} is no longer served", {"model": name, "state": "unloaded"}, json)
 
@@ -116,7 +113,8 @@ def alias(
     json
         Print one JSON object.
     """
-    served, file = _served(state_dir), ServedFile(state_dir / FILE_NAME)
+    read_platform(state_dir)
+    file = ServedFile(state_dir / FILE_NAME)
     if remove:
         if name not in file.read().aliases:
             raise NotFound(f"no model was given the name {name!r} by headrace models alias")
@@ -125,8 +123,7 @@ def alias(
         return
     if not model:
         raise InvalidRequest("say which model answers: headrace models alias NAME MODEL, or --remove")
-    if model not in served:
-        raise NotFound(f"no model {model!r} is served; there are: {', '.join(served)}")
+    _check_served(state_dir, model)
     name_of(name)
     file.change(lambda before: before.naming(name, model))
     _say(f"{name} is answered by {model}", {"alias": name, "model": model}, json)
@@ -155,16 +152,16 @@ def pin(
     json
         Print one JSON object.
     """
-    served = _served(state_dir)
-    if name not in served:
-        raise NotFound(f"no model {name!r} is served; there are: {', '.join(served)}")
+    _check_served(state_dir, name)
     _change(state_dir, name, lambda before: before.pinning(name, is_pinned=not remove), timeout)
     _say(f"{name} {'takes turns' if remove else 'stays awake'}", {"model": name, "pinned": not remove}, json)
 
 
-def _served(state_dir: Path) -> list[str]:
-    """Returns the names of all that is served. Raises NotFound where no platform runs."""
-    return [str(name) for name in read_platform(state_dir)["models"]]
+def _check_served(state_dir: Path, name: str) -> None:
+    """Raises NotFound where no platform runs, or it serves nothing of that name."""
+    served = [str(each) for each in read_platform(state_dir)["models"]]
+    if name not in served:
+        raise NotFound(f"no model {name!r} is served; there are: {', '.join(served)}")
 
 
 def _adapter(given: str) -> tuple[str, str]:
