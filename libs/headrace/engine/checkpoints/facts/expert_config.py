@@ -83,6 +83,8 @@ class ExpertConfig:
     """Whether the router's product has a bias."""
     stacked: StackedExperts | None = None
     """None: checkpoints have each expert's weights apart."""
+    is_gated: bool = True
+    """Whether experts have gates. Otherwise an activation lies between their up and down projections."""
 
     @property
     def place_count(self) -> int:

@@ -150,9 +150,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def up(self, index: int) -> Projection[ArrayT, WeightT]:
         """Reads the first product of a feed-forward block without gates."""
-        config = self._config
-        sizes = {f"model.layers.{index}.mlp.up_proj": config.intermediate_size}
-        return self.projection(sizes, config.hidden_size, has_bias=config.mlp_bias)
+        return self._up_of(f"model.layers.{index}.mlp", "up_proj", self._config.intermediate_size)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
         return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.inner_size(index))
@@ -161,6 +159,17 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         """Reads gate and up projections as one matrix. `names` are the two projections, or one fused projection."""
         sizes = {f"{prefix}.{name}": 2 * inner // len(names) for name in names}
         return self.projection(sizes, self._config.hidden_size, has_bias=self._config.mlp_bias)
+
+    def expert(
+        self, prefix: str, experts: ExpertConfig, name: str, inner: int
+    ) -> tuple[Projection[ArrayT, WeightT], Projection[ArrayT, WeightT]]:
+        """Reads the two products of an expert: its gates and ups as one matrix, or its ups alone, and its downs."""
+        module = f"{prefix}.{name}"
+        if experts.is_gated:
+            first = self.gate_up_of(module, experts.gate_up_names(name), inner)
+        else:
+            first = self._up_of(module, experts.projections[1], inner)
+        return first, self.down_of(module, experts.projections[2], inner)
 
     def down_of(self, prefix: str, name: str, inner: int) -> Projection[ArrayT, WeightT]:
         sizes = {f"{prefix}.{name}": self._config.hidden_size}
@@ -209,6 +218,9 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         """Reads numbers that are no matrix of a product, in fp32."""
         self.parameter_count += math.prod(shape)
         return self._tensors.precise(name, shape)
+
+    def _up_of(self, prefix: str, name: str, inner: int) -> Projection[ArrayT, WeightT]:
+        return self.projection({f"{prefix}.{name}": inner}, self._config.hidden_size, has_bias=self._config.mlp_bias)
 
     def _matrix(self, name: str, out_size: int, in_size: int) -> WeightT:
         """Reads a matrix in whatever form the checkpoint stores it."""

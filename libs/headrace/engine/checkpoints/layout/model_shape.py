@@ -12,7 +12,6 @@ from headrace.engine.checkpoints.layout.decoder_weights import (
     EMBEDDING_NORM,
     LAST_NORM,
     DecoderWeights,
-    Projection,
     layer_norms,
     query_key_norms,
 )
@@ -160,15 +159,10 @@ def _experts(
     if experts.routing.bias_name:
         weights.router_bias(prefix, experts)
 
-    def parts(name: str, inner: int) -> list[Projection[None, tuple[Module, ...]]]:
-        module = f"{prefix}.{name}"
-        gate_up = weights.gate_up_of(module, experts.gate_up_names(name), inner)
-        return [gate_up, weights.down_of(module, experts.projections[2], inner)]
-
-    for part in parts("experts.0", experts.intermediate_size):
+    for part in weights.expert(prefix, experts, "experts.0", experts.intermediate_size):
         yield Product(part.weight, experts.count, experts.routing.chosen_count)
     if experts.shared is not None:
-        for part in parts(experts.shared.module, experts.shared.intermediate_size):
+        for part in weights.expert(prefix, experts, experts.shared.module, experts.shared.intermediate_size):
             yield Product(part.weight)
 
 

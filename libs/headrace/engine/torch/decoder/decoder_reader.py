@@ -240,7 +240,9 @@ class DecoderReader:
             if share:
                 return replace(mlp, gate=SparseGate(mlp.gate, NormalDist().inv_cdf(share)))
             return self._with_factors(mlp)
-        up, down = self._weights.up(index), self._weights.down(index)
+        return self._plain_block(self._weights.up(index), self._weights.down(index), index)
+
+    def _plain_block(self, up: TorchProjection, down: TorchProjection, index: int) -> FeedForward:
         return FeedForward(self._linear(up), self._linear(down), self._activation(index))
 
     def _activation(self, index: int) -> Callable[[Tensor], Tensor]:
@@ -252,13 +254,8 @@ class DecoderReader:
         prefix = f"model.layers.{index}.{experts.module}"
         bias = self._weights.router_bias(prefix, experts).flatten() if experts.routing.bias_name else None
         router = self._linear(self._weights.router(prefix, experts))
-        parts = [
-            self._mlp(
-                self._weights.gate_up_of(f"{prefix}.{name}", experts.gate_up_names(name), inner),
-                self._weights.down_of(f"{prefix}.{name}", experts.projections[2], inner),
-            )
-            for name, inner in experts.experts
-        ]
+        block = self._mlp if experts.is_gated else partial(self._plain_block, index=index)
+        parts = [block(*self._weights.expert(prefix, experts, name, inner)) for name, inner in experts.experts]
         route: Route = partial(self._operators.route, experts=experts, bias=bias)
         if experts.routing.sparse_share:
             route = SparseMixer(self._operators.route, experts)
@@ -267,7 +264,7 @@ class DecoderReader:
         if self._config.blocks.adds_experts:
             route = ScaledRoute(route, self._varied.expert_scales(index))
         mixture = ExpertMlp(router, parts, experts.place_count, route, experts.routing.scales_inputs)
-        if mixture.scales_inputs:
+        if mixture.scales_inputs or not experts.is_gated:
             return mixture
         return self._operators.experts(mixture, self._config.activation)
 

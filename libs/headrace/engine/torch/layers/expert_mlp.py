@@ -1,4 +1,4 @@
-"""A sparse mixture of gated feed-forward blocks (Shazeer et al., 2017), as in Mixtral and Qwen3-MoE."""
+"""A sparse mixture of feed-forward blocks (Shazeer et al., 2017), as in Mixtral and Qwen3-MoE."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from headrace.engine.torch.layers.gated_mlp import GatedMlp
+from headrace.engine.torch.layers.gated_mlp import Mlp
 from headrace.engine.torch.layers.linear import Linear
 
 
@@ -43,7 +43,7 @@ class ExpertMlp:
 
     router: Linear
     """Product from hidden to one score per expert, and to that of a shared expert's gate."""
-    experts: list[GatedMlp]
+    experts: list[Mlp]
     """Experts, the shared one last."""
     place_count: int
     """Experts that compute each row, the shared one included."""
@@ -66,14 +66,14 @@ class ExpertMlp:
             outputs.index_add_(0, rows, self._weighted(expert, inputs.index_select(0, rows), expert_weights))
         return outputs
 
-    def _weighted(self, expert: GatedMlp, inputs: Tensor, weights: Tensor) -> Tensor:
+    def _weighted(self, expert: Mlp, inputs: Tensor, weights: Tensor) -> Tensor:
         """Computes an expert's `inputs` [rows, hidden], which may be overwritten, with `weights` [rows, 1]."""
         return expert(inputs.mul_(weights)) if self.scales_inputs else expert(inputs).mul_(weights)
 
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)
 
-    def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
+    def _group_by_expert(self, chosen: Tensor) -> list[tuple[Mlp, Tensor]]:
         """Lists the experts that any row chose, with their indices in the flattened `chosen`, both ascending."""
         flat = chosen.flatten()
         counts = torch.bincount(flat, minlength=len(self.experts)).tolist()

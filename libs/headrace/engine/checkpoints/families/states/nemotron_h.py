@@ -1,5 +1,5 @@
-"""Nemotron-H and Nemotron Nano 2 (NVIDIA, 2025): each layer has one block, a state space of Mamba-2, attention without
-rotation, or a feed-forward block without gates."""
+"""Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano (NVIDIA, 2025): each layer has one block, a state space of Mamba-2,
+attention without rotation, a feed-forward block without gates, or a mixture of such blocks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,13 +7,15 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, SharedExpert
 from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
+from headrace.engine.checkpoints.families.experts.shared_blocks import CORRECTION, deepseek_experts
 from headrace.errors.tree import Unsupported
 
-ATTENTION, SPACE, FEEDING = "full_attention", "linear_attention", "mlp"
-KINDS = {"*": ATTENTION, "M": SPACE, "-": FEEDING, "attention": ATTENTION, "mamba": SPACE}
+ATTENTION, SPACE, FEEDING, EXPERTS = "full_attention", "linear_attention", "mlp", "moe"
+KINDS = {"*": ATTENTION, "M": SPACE, "-": FEEDING, "E": EXPERTS, "attention": ATTENTION, "mamba": SPACE}
 """Kinds of layers as transformers 5 names them, by those of published models."""
 NAMES = (
     ("embed_tokens", "embeddings"),
@@ -27,10 +29,8 @@ NAMES = (
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     listed = raw.get("layer_types") or raw.get("layers_block_type") or raw["hybrid_override_pattern"]
     kinds = [KINDS.get(kind, kind) for kind in listed]
-    if others := sorted(set(kinds) - {ATTENTION, SPACE, FEEDING}):
-        raise Unsupported(
-            f"layers of kind {others[0]!r} are not supported in {config.architecture}: experts without gates"
-        )
+    if others := sorted(set(kinds) - {ATTENTION, SPACE, FEEDING, EXPERTS}):
+        raise Unsupported(f"layers of kind {others[0]!r} are not supported in {config.architecture}")
     space = StateSpace(
         module="mixer",
         head_count=int(raw["mamba_num_heads"]),
@@ -55,7 +55,21 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
         qkv_bias=False,
         output_bias=False,
         module_names=NAMES,
+        experts=_experts(kinds, raw) if EXPERTS in kinds else None,
         blocks=BlockFacts(is_gated=False, has_single_blocks=True, states=StateConfig(layers, attention_layers, space)),
+    )
+
+
+def _experts(kinds: list[str], raw: Mapping[str, Any]) -> ExpertConfig:
+    if raw.get("moe_latent_size") is not None:
+        raise Unsupported("moe_latent_size is not supported in NemotronHForCausalLM: experts within a latent vector")
+    shared_size = int(raw["moe_shared_expert_intermediate_size"])
+    return replace(
+        deepseek_experts(raw, f"gate.{CORRECTION}"),
+        dense_layers=frozenset(index for index, kind in enumerate(kinds) if kind != EXPERTS),
+        module="mixer",
+        shared=SharedExpert("shared_experts", shared_size) if raw["n_shared_experts"] else None,
+        is_gated=False,
     )
 
 
@@ -75,6 +89,14 @@ NEMOTRON_H = Family(
         "conv_kernel": 4,
         "use_conv_bias": True,
         "use_bias": False,
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 7688,
+        "moe_shared_expert_intermediate_size": 7688,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.0,
+        "first_k_dense_replace": 0,
     },
     activation_key="mlp_hidden_act",
     activations=("relu2",),

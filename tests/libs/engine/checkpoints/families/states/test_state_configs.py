@@ -75,6 +75,18 @@ def test_nemotron_h_counts_its_layers_by_its_pattern(tmp_path: Path) -> None:
     config = read(tmp_path, "NemotronHForCausalLM", hybrid_override_pattern="M-M-*-M-", mlp_hidden_act="relu2")
     assert (config.layer_count, config.kv_layers) == (8, (4,))
     assert [config.feeds(index) for index in range(8)] == [index % 2 == 1 for index in range(8)]
+    assert config.experts is None
+
+
+def test_nemotron_3_has_experts_where_its_pattern_says(tmp_path: Path) -> None:
+    sizes = {"n_routed_experts": 128, "num_experts_per_tok": 6, "moe_intermediate_size": 1856}
+    shared = {"moe_shared_expert_intermediate_size": 3712, "mlp_hidden_act": "relu2"}
+    config = read(tmp_path, "NemotronHForCausalLM", hybrid_override_pattern="MEM*EME-", **sizes, **shared)
+    experts = config.experts
+    assert experts is not None
+    assert experts.dense_layers == {0, 2, 3, 5, 7}
+    assert (experts.count, experts.place_count, experts.is_gated) == (128, 7, False)
+    assert experts.experts[-1] == ("shared_experts", 3712)
 
 
 @pytest.mark.parametrize(
