@@ -1,6 +1,6 @@
 """A sparse mixture of feed-forward blocks (Shazeer et al., 2017), as in Mixtral and Qwen3-MoE."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class ExpertMlp:
 
     router: Linear
     """Product from hidden to one score per expert, and to that of a shared expert's gate."""
-    experts: list[Mlp]
+    experts: Sequence[Mlp]
     """Experts, the shared one last."""
     place_count: int
     """Experts that compute each row, the shared one included."""
