@@ -9,6 +9,7 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Kind
 from safetensors.torch import load_file
+from tests.libs.engine import gguf_spaces
 from tests.libs.engine.gguf_experts import UNQUANTIZED, add_experts, first_of, merge_experts
 
 ARCHITECTURES = {
@@ -46,6 +47,7 @@ ARCHITECTURES = {
     "hunyuan_v1_moe": gguf.MODEL_ARCH.HUNYUAN_MOE,
     "lfm2": gguf.MODEL_ARCH.LFM2,
     "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE,
+    "nemotron_h": gguf.MODEL_ARCH.NEMOTRON_H,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
     "falcon": gguf.MODEL_ARCH.FALCON,
     "llama4_text": gguf.MODEL_ARCH.LLAMA4,
@@ -82,24 +84,30 @@ def random_blocks(kind: Kind, rows: int, columns: int, seed: int, size: float = 
 
 def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     """A file with the metadata that config.json implies, and no tensor yet."""
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[config["model_type"]]])
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture_of(config)])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
-    writer.add_feed_forward_length(first_of(config, "intermediate_size_mlp", "ffn_hidden_size", "intermediate_size"))
+    writer.add_block_count(layer_count(config) + (config.get("num_nextn_predict_layers") or 0))
+    is_space = config["model_type"] == gguf_spaces.MODEL_TYPE
+    if not is_space:
+        sizes = ("intermediate_size_mlp", "ffn_hidden_size", "intermediate_size")
+        writer.add_feed_forward_length(first_of(config, *sizes))
     writer.add_head_count(config["num_attention_heads"])
     if "conv_L_cache" in config:
         add_short_convolutions(writer, config)
+    elif is_space:
+        gguf_spaces.add_spaces(writer, config)
     elif config["model_type"] != "gpt_neox":
         writer.add_head_count_kv(kv_head_count(config))
     if "rms_norm_eps" in config:
         writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    elif "conv_L_cache" not in config:
+    elif "conv_L_cache" not in config and not is_space:
         centered = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
         writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
-    add_experts(writer, config)
+    if not is_space or gguf_spaces.has_experts(config):
+        add_experts(writer, config)
     if config.get("sliding_window") and config["model_type"] in WINDOWED:
         writer.add_sliding_window(config["sliding_window"])
     for key, add in (
@@ -114,8 +122,19 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     ):
         if config.get(key) is not None:
             add(config[key])
-    add_rope(writer, config)
+    if "rope_parameters" in config:
+        add_rope(writer, config)
     return writer
+
+
+def architecture_of(config: dict[str, Any]) -> gguf.MODEL_ARCH:
+    if config["model_type"] == gguf_spaces.MODEL_TYPE and gguf_spaces.has_experts(config):
+        return gguf.MODEL_ARCH.NEMOTRON_H_MOE
+    return ARCHITECTURES[config["model_type"]]
+
+
+def layer_count(config: dict[str, Any]) -> int:
+    return config.get("num_hidden_layers") or len(gguf_spaces.kinds_of(config))
 
 
 def kv_head_count(config: dict[str, Any]) -> int:
@@ -187,9 +206,9 @@ def convert(
     writer = open_writer(path, config)
     if vocabulary:
         add_vocabulary(writer, vocabulary, end)
-    names = gguf.get_tensor_name_map(ARCHITECTURES[config["model_type"]], config["num_hidden_layers"])
+    names = gguf.get_tensor_name_map(architecture_of(config), layer_count(config))
     for name, values in merge_experts(load_arrays(folder)).items():
-        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        target = names.get_name(gguf_spaces.converters_name(name), try_suffixes=(".weight", ".bias"))
         assert target is not None, name
         values = convert_values(name, values, config)
         own_kind = kind(target) if callable(kind) else kind
@@ -216,6 +235,8 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
     """Gemma's norms get their offset, Llama's heads are interleaved, short convolutions lose a dimension of 1, and rows
     of fused projections are sorted into queries, keys and values."""
+    if config["model_type"] == gguf_spaces.MODEL_TYPE:
+        return gguf_spaces.convert_space(name, values, config)
     if "query_key_value" in name:
         return ungroup(values, config["num_attention_heads"], kv_head_count(config))
     if name.endswith("conv.conv.weight"):

@@ -3,6 +3,7 @@
 The `gguf` package dequantizes the tensors; its arithmetic is the format's reference.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,6 +46,8 @@ LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
 """Names of the epsilon of layer norms, in Cohere, StableLM and GPT-NeoX, StarCoder 2, Nemotron and Falcon."""
+DECAYS = ".ssm_a"
+"""End of the names of the decays of states."""
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
@@ -127,7 +130,14 @@ class GgufArrays:
         values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
         if gguf_name.endswith("norm.weight"):
             values = values - np.float32(self._architecture.norm_offset)
-        return values
+        return self._logarithms(gguf_name, values) if gguf_name.endswith(DECAYS) else values
+
+    def _logarithms(self, gguf_name: str, decays: Floats) -> Floats:
+        """Returns the logarithms of the decays of a state, which files have as negative numbers."""
+        if not (decays < 0).all():
+            raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds decays that are not negative")
+        logarithms: Floats = np.log(-decays)
+        return logarithms
 
     def _latent_up(self, layer: str, shape: tuple[int, ...]) -> Floats:
         """Joins the products of each head's keys, which a file may have apart and transposed [heads, latent, key], and
@@ -317,8 +327,8 @@ def _halved(tensor: GgufTensor) -> GgufTensor:
 
 
 def _is_like(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether a shape is the wanted one. Converters may leave out dimensions of 1."""
-    return found == wanted or found == tuple(size for size in wanted if size != 1)
+    """Whether a shape is the wanted one. Converters may leave out dimensions of 1, and store vectors in rows."""
+    return found == wanted or found == tuple(size for size in wanted if size != 1) or (math.prod(found),) == wanted
 
 
 def _mapped(path: Path) -> MappedFile:

@@ -1,5 +1,6 @@
 """GGUF files of families with states compute what transformers computes from the folder."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,19 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from headrace.errors import InvalidCheckpoint
 
 
-@pytest.mark.parametrize(("family", "settings"), [("lfm2", {"block_auto_adjust_ff_dim": False}), ("lfm2_moe", {})])
+PLAIN = re.compile(r"conv\.conv|ssm_(conv1d|norm|a|d)\b")
+"""Tensors that converters leave in fp32."""
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("lfm2", {"block_auto_adjust_ff_dim": False}),
+        ("lfm2_moe", {}),
+        ("nemotron_h", {}),
+        ("nemotron_h_moe", {"layer_types": ["linear_attention", "moe", "full_attention", "moe"]}),
+    ],
+)
 def test_a_converted_model_computes_what_transformers_does(
     family: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -25,15 +38,22 @@ def test_a_converted_model_computes_what_transformers_does(
     torch.testing.assert_close(logits(path, sequence), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_blocks_find_their_place(tmp_path: Path) -> None:
-    settings = {"block_auto_adjust_ff_dim": False, "intermediate_size": 96}
-    make_family(tmp_path / "folder", "lfm2", **settings)
+@pytest.mark.parametrize(("family", "settings"), [("lfm2", {"block_auto_adjust_ff_dim": False}), ("nemotron_h", {})])
+def test_blocks_find_their_place(family: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    make_family(tmp_path / "folder", family, **settings, intermediate_size=96)
     (sequence,) = make_prompts((40,))
     expected = logits(tmp_path / "folder", sequence)
     path = convert(
-        tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.F32 if "conv.conv" in name else Kind.Q8_0
+        tmp_path / "folder", tmp_path / "model.gguf", lambda name: Kind.F32 if PLAIN.search(name) else Kind.Q8_0
     )
     assert (logits(path, sequence) - expected).norm() < 0.2 * expected.norm()
+
+
+def test_decays_that_are_not_negative_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_family(tmp_path / "folder", "nemotron_h")
+    monkeypatch.setattr("tests.libs.engine.gguf_spaces.convert_space", lambda _name, values, _config: abs(values))
+    with pytest.raises(InvalidCheckpoint, match="ssm_a holds decays that are not negative"):
+        logits(convert(tmp_path / "folder", tmp_path / "model.gguf"), (1, 2, 3))
 
 
 def test_a_list_of_heads_must_have_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
