@@ -93,17 +93,7 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
         sizes = ("intermediate_size_mlp", "ffn_hidden_size", "intermediate_size")
         writer.add_feed_forward_length(first_of(config, *sizes))
     writer.add_head_count(config["num_attention_heads"])
-    if "conv_L_cache" in config:
-        add_short_convolutions(writer, config)
-    elif is_space:
-        gguf_spaces.add_spaces(writer, config)
-    elif config["model_type"] != "gpt_neox":
-        writer.add_head_count_kv(kv_head_count(config))
-    if "rms_norm_eps" in config:
-        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    elif "conv_L_cache" not in config and not is_space:
-        centered = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
-        writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
+    add_heads_and_epsilon(writer, config)
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
     if not is_space or gguf_spaces.has_experts(config):
@@ -125,6 +115,22 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     if "rope_parameters" in config:
         add_rope(writer, config)
     return writer
+
+
+def add_heads_and_epsilon(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    if "conv_L_cache" in config:
+        add_short_convolutions(writer, config)
+        return
+    if config["model_type"] == gguf_spaces.MODEL_TYPE:
+        gguf_spaces.add_spaces(writer, config)
+        return
+    if config["model_type"] != "gpt_neox":
+        writer.add_head_count_kv(kv_head_count(config))
+    if "rms_norm_eps" in config:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    else:
+        centered = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
+        writer.add_layer_norm_eps(next(config[key] for key in centered if key in config))
 
 
 def architecture_of(config: dict[str, Any]) -> gguf.MODEL_ARCH:

@@ -13,7 +13,6 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.errors import InvalidCheckpoint
 
-
 PLAIN = re.compile(r"conv\.conv|ssm_(conv1d|norm|a|d)\b")
 """Tensors that converters leave in fp32."""
 
