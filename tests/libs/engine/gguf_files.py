@@ -48,13 +48,20 @@ ARCHITECTURES = {
     "lfm2": gguf.MODEL_ARCH.LFM2,
     "lfm2_moe": gguf.MODEL_ARCH.LFM2MOE,
     "nemotron_h": gguf.MODEL_ARCH.NEMOTRON_H,
+    "granitemoehybrid": gguf.MODEL_ARCH.GRANITE_HYBRID,
     "gpt_neox": gguf.MODEL_ARCH.GPTNEOX,
     "falcon": gguf.MODEL_ARCH.FALCON,
     "llama4_text": gguf.MODEL_ARCH.LLAMA4,
 }
 """Architectures of GGUF, by `model_type`."""
 WINDOWED = ("gemma2", "gemma3_text", "phi3", "exaone4", "cohere2", "starcoder2", "olmo2", "gpt_oss")
-PERMUTED = (gguf.MODEL_ARCH.LLAMA, gguf.MODEL_ARCH.SMOLLM3, gguf.MODEL_ARCH.GRANITE, gguf.MODEL_ARCH.GRANITE_MOE)
+PERMUTED = (
+    gguf.MODEL_ARCH.LLAMA,
+    gguf.MODEL_ARCH.SMOLLM3,
+    gguf.MODEL_ARCH.GRANITE,
+    gguf.MODEL_ARCH.GRANITE_MOE,
+    gguf.MODEL_ARCH.GRANITE_HYBRID,
+)
 """Architectures whose converter interleaves the halves of heads."""
 FP16_OFFSETS = {
     Kind.Q4_0: (0,),
@@ -88,15 +95,15 @@ def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(layer_count(config) + (config.get("num_nextn_predict_layers") or 0))
-    is_space = config["model_type"] == gguf_spaces.MODEL_TYPE
-    if not is_space:
+    is_nemotron = config["model_type"] == gguf_spaces.NEMOTRON
+    if not gguf_spaces.has_spaces(config):
         sizes = ("intermediate_size_mlp", "ffn_hidden_size", "intermediate_size")
         writer.add_feed_forward_length(first_of(config, *sizes))
     writer.add_head_count(config["num_attention_heads"])
     add_heads_and_epsilon(writer, config)
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
-    if not is_space or gguf_spaces.has_experts(config):
+    if not is_nemotron or gguf_spaces.has_experts(config):
         add_experts(writer, config)
     if config.get("sliding_window") and config["model_type"] in WINDOWED:
         writer.add_sliding_window(config["sliding_window"])
@@ -121,7 +128,7 @@ def add_heads_and_epsilon(writer: gguf.GGUFWriter, config: dict[str, Any]) -> No
     if "conv_L_cache" in config:
         add_short_convolutions(writer, config)
         return
-    if config["model_type"] == gguf_spaces.MODEL_TYPE:
+    if gguf_spaces.has_spaces(config):
         gguf_spaces.add_spaces(writer, config)
         return
     if config["model_type"] != "gpt_neox":
@@ -134,7 +141,7 @@ def add_heads_and_epsilon(writer: gguf.GGUFWriter, config: dict[str, Any]) -> No
 
 
 def architecture_of(config: dict[str, Any]) -> gguf.MODEL_ARCH:
-    if config["model_type"] == gguf_spaces.MODEL_TYPE and gguf_spaces.has_experts(config):
+    if config["model_type"] == gguf_spaces.NEMOTRON and gguf_spaces.has_experts(config):
         return gguf.MODEL_ARCH.NEMOTRON_H_MOE
     return ARCHITECTURES[config["model_type"]]
 
@@ -214,7 +221,7 @@ def convert(
         add_vocabulary(writer, vocabulary, end)
     names = gguf.get_tensor_name_map(architecture_of(config), layer_count(config))
     for name, values in merge_experts(load_arrays(folder)).items():
-        target = names.get_name(gguf_spaces.converters_name(name), try_suffixes=(".weight", ".bias"))
+        target = names.get_name(gguf_spaces.converters_name(name, config), try_suffixes=(".weight", ".bias"))
         assert target is not None, name
         values = convert_values(name, values, config)
         own_kind = kind(target) if callable(kind) else kind
@@ -241,13 +248,14 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
     """Gemma's norms get their offset, Llama's heads are interleaved, short convolutions lose a dimension of 1, and rows
     of fused projections are sorted into queries, keys and values."""
-    if config["model_type"] == gguf_spaces.MODEL_TYPE:
-        return gguf_spaces.convert_space(name, values, config)
+    if gguf_spaces.has_spaces(config):
+        values = gguf_spaces.convert_space(name, values, config)
     if "query_key_value" in name:
         return ungroup(values, config["num_attention_heads"], kv_head_count(config))
     if name.endswith("conv.conv.weight"):
         return values.squeeze(1)
-    if config["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
+    is_raised = config["model_type"] == "nemotron" or config["model_type"].startswith("gemma")
+    if is_raised and name.endswith("norm.weight"):
         return values + np.float32(1)
     if ARCHITECTURES[config["model_type"]] in PERMUTED:
         for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):

@@ -14,7 +14,7 @@ _COUNT_WITHOUT_NORMS = 128
 """Experts of Llama 4 Maverick."""
 
 
-def _shared_names(module: str) -> dict[str, str]:
+def shared_names(module: str) -> dict[str, str]:
     """Names the projections of the shared expert, whose block is `module` in Hugging Face checkpoints."""
     return {f"{module}.{name}_proj": f"ffn_{name}_shexp" for name in ("gate", "up", "down")}
 
@@ -143,11 +143,11 @@ def _llama4(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
-DEEPSEEK_NAMES = {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
+DEEPSEEK_NAMES = {**LAYER_NAMES, **shared_names("mlp.shared_experts"), **_with_bias("mlp.gate")}
 EXPERT_ARCHITECTURES = {
     "qwen2moe": GgufArchitecture(
         "Qwen2MoeForCausalLM",
-        {**LAYER_NAMES, **_shared_names("mlp.shared_expert"), "mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
+        {**LAYER_NAMES, **shared_names("mlp.shared_expert"), "mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
         biased_modules={"qkv_bias": "attn_q"},
         describe=_qwen2_moe,
     ),
@@ -162,26 +162,26 @@ EXPERT_ARCHITECTURES = {
     "dots1": GgufArchitecture("Dots1ForCausalLM", DEEPSEEK_NAMES, describe=_dots1),
     "ernie4_5-moe": GgufArchitecture(
         "Ernie4_5_MoeForCausalLM",
-        {**LAYER_NAMES, **_shared_names("mlp.shared_experts"), **_with_bias("mlp.moe_statics")},
+        {**LAYER_NAMES, **shared_names("mlp.shared_experts"), **_with_bias("mlp.moe_statics")},
         biased_modules={"use_bias": "attn_q"},
         describe=_ernie4_5_moe,
     ),
     "hunyuan-moe": GgufArchitecture(
         "HunYuanMoEV1ForCausalLM",
-        {**LAYER_NAMES, **_shared_names("mlp.shared_mlp")},
+        {**LAYER_NAMES, **shared_names("mlp.shared_mlp")},
         biased_modules={"attention_bias": "attn_q"},
         describe=_hunyuan_moe,
     ),
     "granitemoe": GgufArchitecture(
         "GraniteMoeSharedForCausalLM",
-        {**LAYER_NAMES, **_shared_names("block_sparse_moe.shared_mlp")},
+        {**LAYER_NAMES, **shared_names("block_sparse_moe.shared_mlp")},
         interleaves_heads=True,
         biased_modules={"attention_bias": "attn_q"},
         describe=_granite_moe,
     ),
     "llama4": GgufArchitecture(
         "Llama4ForCausalLM",
-        {**LAYER_NAMES, **_shared_names("feed_forward.shared_expert"), "feed_forward.gate": "ffn_gate_inp"},
+        {**LAYER_NAMES, **shared_names("feed_forward.shared_expert"), "feed_forward.gate": "ffn_gate_inp"},
         biased_modules={"attention_bias": "attn_q"},
         describe=_llama4,
     ),

@@ -259,7 +259,7 @@ class GgufArrays:
             return values
         heads = self._metadata.integer("attention.head_count")
         if part == "attn_k":
-            heads = self._metadata.integer("attention.head_count_kv", heads)
+            heads = max(self._metadata.integers("attention.head_count_kv", heads))
         split = values.reshape(heads, -1, 2, *values.shape[1:])
         return split.swapaxes(1, 2).reshape(values.shape)
 

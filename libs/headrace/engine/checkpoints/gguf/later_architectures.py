@@ -19,6 +19,11 @@ def granite_factors(metadata: GgufMetadata) -> Mapping[str, Any]:
         raise Unsupported(
             f"{metadata.path}: Granite without rotation is not supported as GGUF: serve its folder of safetensors"
         )
+    return block_factors(metadata)
+
+
+def block_factors(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Returns the factors of all of Granite's models."""
     usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
     return {
         "embedding_multiplier": metadata.number("embedding_scale", 1.0),

@@ -22,6 +22,8 @@ PLAIN = re.compile(r"conv\.conv|ssm_(conv1d|norm|a|d)\b")
     [
         ("lfm2", {"block_auto_adjust_ff_dim": False}),
         ("lfm2_moe", {}),
+        ("granite_spaces", {}),
+        ("granite_spaces_moe", {}),
         ("nemotron_h", {}),
         ("nemotron_h_moe", {"layer_types": ["linear_attention", "moe", "full_attention", "moe"]}),
     ],

@@ -9,7 +9,11 @@ from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
-from headrace.engine.checkpoints.families.experts.granite_moe import GRANITE_MOE_DEFAULTS, adapt_granite_moe
+from headrace.engine.checkpoints.families.experts.granite_moe import (
+    FUSES_GATES,
+    GRANITE_MOE_DEFAULTS,
+    adapt_granite_moe,
+)
 from headrace.engine.checkpoints.families.fused.granite import adapt_granite
 from headrace.engine.checkpoints.families.states.layer_kinds import check_step_limit, layers_of, state_config
 
@@ -35,7 +39,7 @@ def _adapt_dense(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig
     return replace(
         adapt_granite(config, raw),
         intermediate_size=int(raw["shared_intermediate_size"]),
-        fused_gate_up=True,
+        fused_gate_up=bool(raw[FUSES_GATES]),
         mlp_bias=False,
         module_names=NAMES,
     )
