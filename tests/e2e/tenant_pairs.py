@@ -23,8 +23,8 @@ from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, runni
 PROMPT_TOKENS = 400
 ROUND = 24
 """Pairs in a row. Their prompts are more than memory holds."""
-SETTINGS = "block_count = 200\nmax_step_token_count = 32\n"
-STEP_SECONDS = 0.002
+SETTINGS = "block_count = 200\nmax_step_token_count = 128\n"
+STEP_SECONDS = 0.008
 """Seconds added to each step: a prompt is then computed about as slowly as by a model of a billion weights."""
 QUIET_SECONDS, KEPT_SECONDS = 0.5, 60.0
 TENANTS = ("asking", "other")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx2
 import pytest
 from tests.e2e.command_line import headrace_here
+from tests.harness.pace import hold_back
 from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, running_platform
 
 TIMEOUT = 120.0
@@ -17,9 +18,10 @@ scaling_idle_seconds = 3
 scaling_settle_seconds = 3
 scaling_start_seconds = 3
 
-[worker]
-max_running_count = 4
 """
+RUNNING = "max_running_count = 4\n"
+STEP_SECONDS = 0.005
+"""Seconds added to each step, so that a few requests keep workers busy for as long as scaling takes."""
 BODY = {"model": "headrace-demo", "prompt": "Once upon a time", "max_tokens": 48, "seed": 1, "ignore_eos": True}
 
 
@@ -27,7 +29,8 @@ BODY = {"model": "headrace-demo", "prompt": "Once upon a time", "max_tokens": 48
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     folder = tmp_path_factory.mktemp("scaled")
     config = folder / "headrace.toml"
-    config.write_text(SETTINGS)
+    workers = hold_back(folder / "failpoints", ("worker-0", "worker-1"), STEP_SECONDS)
+    config.write_text(f"{SETTINGS}{workers}{RUNNING}")
     counts = (*ONE_TOKENIZER, "--autoscale", "0:2")
     with running_platform(folder / "state", ["--config", str(config)], counts=counts) as running:
         yield running
@@ -61,7 +64,7 @@ async def test_workers_come_and_go_with_the_traffic(platform: RunningPlatform) -
         # It waits for a worker, which is started for it.
         assert await text_of(client) == expected
         assert workers(platform) == ["worker-0"]
-        many = [asyncio.create_task(text_of(client)) for _ in range(150)]
+        many = [asyncio.create_task(text_of(client)) for _ in range(50)]
         await wait_until(lambda: workers(platform) == ["worker-0", "worker-1"])
         assert set(await asyncio.gather(*many)) == {expected}
         await wait_until(lambda: not workers(platform))
@@ -70,7 +73,7 @@ async def test_workers_come_and_go_with_the_traffic(platform: RunningPlatform) -
 @pytest.mark.anyio
 async def test_streams_of_a_worker_that_goes_are_whole(platform: RunningPlatform) -> None:
     """Four long requests for each worker, of which one suffices after most have ended."""
-    bodies = [BODY | {"seed": number, "max_tokens": 48 if number < 6 else 900} for number in range(9)]
+    bodies = [BODY | {"seed": number, "max_tokens": 48 if number < 6 else 300} for number in range(9)]
     async with httpx2.AsyncClient(base_url=platform.http, timeout=TIMEOUT) as client:
         alone = [await _tokens(client, body) for body in bodies[6:]]
         many = [asyncio.create_task(_tokens(client, body)) for _ in range(5) for body in bodies]

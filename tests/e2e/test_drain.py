@@ -14,7 +14,7 @@ from tests.harness.running_platform import ONE_TOKENIZER, RunningPlatform, runni
 import headrace.cli.commands.worker_drain  # noqa: F401 - takes longer than the streams to come
 
 STREAM_COUNT = 6
-TOKEN_COUNT, STEP_SECONDS = 800, 0.005
+TOKEN_COUNT, STEP_SECONDS = 160, 0.025
 """Long enough that the command gets to the worker while the streams still run, also on a busy machine."""
 BEGUN_COUNT = 4 * STREAM_COUNT
 """Events of all streams before a worker is drained."""
