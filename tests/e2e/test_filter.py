@@ -47,7 +47,7 @@ def test_no_api_shows_what_is_hidden(filtering: tuple[RunningPlatform, str]) -> 
     assert response.status == ("completed" if action == "mask" else "incomplete")
     with anthropic.Anthropic(base_url=platform.http, api_key="none") as other:
         message = other.messages.create(model=MODEL, messages=QUESTION, max_tokens=60, extra_body={"temperature": 0})
-    assert message.content[0].text == whole  # type: ignore[union-attr]
+    assert message.content[0].text == whole
     assert message.stop_reason == ("end_turn" if action == "mask" else "refusal")
 
 

@@ -12,7 +12,7 @@ from tests.harness.running_platform import RunningPlatform
 QUESTION = "What is continuous batching?"
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]
 def get_weather(city: str) -> str:
     """Tells the weather."""
     return f"sunny in {city}"

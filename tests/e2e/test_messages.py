@@ -49,7 +49,7 @@ def test_a_stream_adds_up_to_the_same_message(sdk: anthropic.Anthropic) -> None:
     with sdk.messages.stream(model=MODEL, messages=QUESTION, max_tokens=200, extra_body=GREEDY) as stream:
         text = "".join(stream.text_stream)
         message = stream.get_final_message()
-    assert text == whole.content[0].text == message.content[0].text  # type: ignore[union-attr]
+    assert text == whole.content[0].text == message.content[0].text
     assert message.stop_reason == "end_turn"
     assert message.usage.output_tokens == whole.usage.output_tokens
 

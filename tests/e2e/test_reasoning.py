@@ -96,4 +96,4 @@ def test_anthropic_and_grpc_know_it_too(platform: RunningPlatform) -> None:
     with grpc.insecure_channel(platform.grpc) as channel:
         stub = inference_pb2_grpc.InferenceServiceStub(channel)
         result = stub.Chat(inference_pb2.ChatRequest(model=MODEL, messages=said, options=options), timeout=30).result
-    assert (result.reasoning, result.text) == (message.content[0].thinking, message.content[1].text)  # type: ignore[union-attr]
+    assert (result.reasoning, result.text) == (message.content[0].thinking, message.content[1].text)

@@ -69,7 +69,7 @@ def test_a_stream_adds_up_to_the_whole(sdk: openai.OpenAI) -> None:
     assert chunks[0].choices[0].delta.role == "assistant"
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == whole.choices[0].finish_reason
     assert chunks[-1].choices == []
-    assert chunks[-1].usage == whole.usage or chunks[-1].usage.completion_tokens == whole.usage.completion_tokens  # type: ignore[union-attr]
+    assert chunks[-1].usage == whole.usage or chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
 def test_the_sdk_stream_helper_accepts_the_stream(sdk: openai.OpenAI) -> None:
@@ -176,7 +176,7 @@ def test_chat_logprobs(sdk: openai.OpenAI) -> None:
     completion = sdk.chat.completions.create(
         model=MODEL, messages=MESSAGES, temperature=0, max_tokens=5, logprobs=True, top_logprobs=2
     )
-    content = completion.choices[0].logprobs.content  # type: ignore[union-attr]
+    content = completion.choices[0].logprobs.content
     assert content is not None
     assert all(entry.logprob <= 0 and len(entry.top_logprobs) == 2 for entry in content)
     assert all(bytes(entry.bytes or []).decode("utf-8", "replace") == entry.token for entry in content)

@@ -92,7 +92,7 @@ def test_a_stream_holds_the_same_calls(sdk: openai.OpenAI) -> None:
     with sdk.chat.completions.stream(
         model=MODEL,
         messages=QUESTION,
-        tools=[WEATHER, NOW],  # type: ignore[list-item]
+        tools=[WEATHER, NOW],
         tool_choice="required",
         parallel_tool_calls=False,
         temperature=0,
