@@ -10,7 +10,7 @@ MAX_TOKENS = 4
 _LIBRARY_WORDS = re.compile(r"input should|pydantic|extra inputs|validation error|traceback", re.IGNORECASE)
 
 
-@schemathesis.hook
+@schemathesis.hook  # type: ignore[untyped-decorator]
 def map_body(context: Any, body: Any) -> Any:
     """Names the bundled model wherever a model is named."""
     if isinstance(body, dict) and isinstance(body.get("model"), str):
@@ -21,7 +21,7 @@ def map_body(context: Any, body: Any) -> Any:
     return body
 
 
-@schemathesis.check
+@schemathesis.check  # type: ignore[untyped-decorator]
 def own_words(context: Any, response: Any, case: Any) -> None:
     """Checks that no text of a library is shown raw."""
     found = _LIBRARY_WORDS.search(response.text) if response.status_code >= 400 else None
