@@ -1,15 +1,48 @@
 """Order of the tests: what takes longest comes first, so that no file is the last that all processes wait for.
 
-Files whose platform the folder shares come last within it: an idle platform takes a tenth of a core.
+Files whose platform the folder shares come last within it: an idle platform takes a tenth of a core. Files that look at
+the same sources go to one process, which parses those once.
 """
+
+from typing import Any
 
 import pytest
 from tests.file_times import bound_of, read_bounds
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-FIRST = ("tests/soak", "tests/faults", "tests/e2e", "tests/integration", "tests/deploy", "tests/libs", "tests/services")
+FIRST = (
+    "tests/soak",
+    "tests/faults",
+    "tests/e2e",
+    "tests/integration",
+    "tests/architecture",
+    "tests/deploy",
+    "tests/libs",
+    "tests/services",
+)
 """Folders by the time that their longest file takes. The others, of which no file takes long, come last."""
 SHARED = frozenset({"demo_platform", "embedding_platform"})
 """Fixtures that a folder shares and that take processors while they wait."""
+TOGETHER = "tests/architecture"
+"""Folder of the files that one process takes."""
+APART = frozenset(
+    f"{TOGETHER}/{name}.py"
+    for name in ("test_emulated_record", "test_file_times", "test_kept_verdicts", "test_last_resort", "test_protos")
+)
+"""Files of the folder that parse nothing, and start processes."""
+
+
+class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Gives each process a file, or all of those that belong together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = super()._split_scope(nodeid)
+        return TOGETHER if name.startswith(f"{TOGETHER}/") and name not in APART else name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling | None:
+    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

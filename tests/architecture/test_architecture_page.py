@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import tree_of
 
 ROW = re.compile(r"^\| [^|]+ \| `([\w/]+\.(?:py|h|cpp))` \| ((?:`[\w.]+`(?:, )?)+) \|$", re.MULTILINE)
 WALKS = {"One chat request": 70, "One token": 40}
@@ -23,7 +24,7 @@ def defined(path: Path) -> set[str]:
     if path.suffix != ".py":
         return set(re.findall(r"\b(\w+)\(", path.read_text()))
     found: set[str] = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):

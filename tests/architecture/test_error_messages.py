@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.architecture.parsed_sources import nodes_of
+
 from headrace.errors import tree
 
 ERRORS = {
@@ -15,9 +17,16 @@ BEGINS = re.compile(r"(The|There|This|A|An|It|No|Only|Token|Tensor|Module|Reques
 
 def messages(path: Path) -> Iterator[tuple[int, str]]:
     """Lines and messages of the errors that a module makes. What is put in stands as {}."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in ERRORS:
+    for node in nodes_of(path, ast.Call):
+        if node.args and called(node) in ERRORS:
             yield from ((node.lineno, text) for text in [written(node.args[0])] if text)
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    if isinstance(node.func, ast.Name):
+        return node.func.id
+    return node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func).rpartition(".")[2]
 
 
 def written(node: ast.expr) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import nodes_of, tree_of
 
 KEYS_OF_OTHERS = re.compile(
     r"""["'](type_)?vocab_size(_per_layer_input)?["']|["'`]max_model_len["'`]|get_vocab_size|n_vocab"""
@@ -33,22 +34,23 @@ def written(root: Path) -> list[Path]:
     return found
 
 
-def uses(word: str, text: str) -> list[int]:
-    """Lines that use a word, in any form of it."""
-    form = re.compile(rf"(?<![A-Za-z])_?{re.escape(word)}(s|es|ed|ing)?(?![A-Za-z])", re.IGNORECASE)
-    lines = enumerate(text.splitlines(), 1)
-    return [number for number, line in lines if form.search(KEYS_OF_OTHERS.sub("", line))]
+def uses(words: list[str], text: str) -> list[tuple[int, str]]:
+    """Numbers of the lines that use one of the words, in any form of it, each with the word."""
+    either = "|".join(map(re.escape, words))
+    form = re.compile(rf"(?<![A-Za-z])_?({either})(s|es|ed|ing)?(?![A-Za-z])", re.IGNORECASE)
+    own = KEYS_OF_OTHERS.sub("", text)
+    if form.search(own) is None:
+        return []
+    return [(number, match[1]) for number, line in enumerate(own.splitlines(), 1) for match in form.finditer(line)]
 
 
 def test_words_that_are_not_used_are_not_used(root: Path) -> None:
     words = [row[0] for row in table(root, "Words that are not used")]
     assert len(words) > 5
-    texts = {path: path.read_text() for path in written(root)}
     wrong = [
         f"{path.relative_to(root)}:{number} {word}"
-        for path, text in texts.items()
-        for word in words
-        for number in uses(word, text)
+        for path in written(root)
+        for number, word in uses(words, path.read_text())
     ]
     assert wrong == []
 
@@ -67,12 +69,13 @@ def test_a_name_of_a_module_means_one_thing(root: Path) -> None:
     "text", ["in any company", "# Guesses ahead", "a whole number", "max_model_len = 3", "per_guess(1)"]
 )
 def test_a_word_is_found_in_any_form(root: Path, text: str) -> None:
-    assert any(uses(row[0], text) for row in table(root, "Words that are not used"))
+    assert uses([row[0] for row in table(root, "Words that are not used")], text)
 
 
 def test_keys_of_others_are_theirs() -> None:
-    assert uses("vocab_size", 'raw["vocab_size"]') == []
-    assert uses("vocab_size", "spec.vocab_size") == [1]
+    words = ["anew", "vocab_size"]
+    assert uses(words, 'raw["vocab_size"]') == []
+    assert uses(words, "raw\nspec.vocab_size") == [(2, "vocab_size")]
 
 
 def test_a_name_of_a_class_means_one_thing(root: Path) -> None:
@@ -80,8 +83,8 @@ def test_a_name_of_a_class_means_one_thing(root: Path) -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in written(root):
         if path.suffix == ".py":
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for node in nodes_of(path, ast.ClassDef):
+                if not node.name.startswith("_"):
                     places[node.name].append(path.relative_to(root).as_posix())
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert {name: found for name, found in twice.items() if name not in shared} == {}
@@ -94,11 +97,11 @@ HASHED = "libs/headrace/engine/kernels/"
 """Room whose sources are hashed by the record of emulated tests, and renamed when they change for another reason."""
 
 
-def bounds_of(source: str) -> list[str]:
+def bounds_of(module: ast.Module) -> list[str]:
     """Lists constants of a module that name a bound by another word than MAX and MIN."""
     targets = [
         part.id
-        for node in ast.parse(source).body
+        for node in module.body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         for part in ast.walk(target)
@@ -108,12 +111,12 @@ def bounds_of(source: str) -> list[str]:
 
 
 def test_bounds_are_called_max_and_min(root: Path) -> None:
-    assert bounds_of("MOST, B = 1, 2\n_LEAST_WIDTH: int = 3\nMAX_ROWS = 4\n") == ["MOST", "_LEAST_WIDTH"]
+    assert bounds_of(ast.parse("MOST, B = 1, 2\n_LEAST_WIDTH: int = 3\nMAX_ROWS = 4\n")) == ["MOST", "_LEAST_WIDTH"]
     found = {
         place: names
         for top in ("libs", "services")
         for path in sorted((root / top / "headrace").rglob("*.py"))
         if not (place := path.relative_to(root).as_posix()).startswith(HASHED)
-        if (names := bounds_of(path.read_text()))
+        if (names := bounds_of(tree_of(path)))
     }
     assert found == {}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import nodes_of
 
 LAYERS = [
     {"v1", "errors", "demo_model", "failpoints", "domain", "catalogue", "storage", "kv"},
@@ -56,7 +57,7 @@ MAY_IMPORT_GRPC = (
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path, ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

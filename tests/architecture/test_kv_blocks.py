@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.architecture.parsed_sources import tree_of
+
 HOMES = ("libs/headrace/kv/", "libs/headrace/engine/kv/", "services/headrace/worker/transfer/fetching/")
 """Rooms of the names of blocks, of the blocks of an engine, and of the places that blocks come from."""
 KEEPERS = re.compile(r"Block(Pool|Leases?|Store|Exchange|Source|Hash|Change)s?|CachedBlocks")
@@ -21,7 +23,7 @@ def homeless(root: Path) -> list[str]:
             place = path.relative_to(root).as_posix()
             if place.startswith(HOMES) or "/v1/" in place:
                 continue
-            for node in ast.parse(path.read_text()).body:
+            for node in tree_of(path).body:
                 is_class = isinstance(node, ast.ClassDef) and KEEPERS.fullmatch(node.name) and node.name not in FOREIGN
                 is_hash = isinstance(node, ast.FunctionDef) and HASHES.match(node.name)
                 if is_class or is_hash:

@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+from tests.architecture.parsed_sources import nodes_of
 from tests.architecture.test_imports import imports_of
 
 SHARED = "libs/headrace/bus/lease.py"
@@ -13,25 +14,23 @@ NOT_LEASES = {"LIMITS"}
 def lease_writers(root: Path, path: Path) -> list[str]:
     """Lists the lines in which a module swaps entries of a store of leases, or of one that cannot be told, or passes
     the method on. Modules that neither import the bus nor have something of that name have another `swap`."""
-    tree = ast.parse(path.read_text())
     stores = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "headrace.bus.bus"
+        for node in nodes_of(path, ast.ImportFrom)
+        if node.module == "headrace.bus.bus"
         for alias in node.names
         if alias.name in NOT_LEASES
     }
     knows_bus = any(name.split(".")[:2] == ["headrace", "bus"] for name in imports_of(path))
     allowed = {
         id(node.func)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and any(isinstance(store, ast.Name) and store.id in stores for store in _stores_of(node))
+        for node in nodes_of(path, ast.Call)
+        if any(isinstance(store, ast.Name) and store.id in stores for store in _stores_of(node))
     }
     lines = [
         node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr == "swap" and id(node) not in allowed
+        for node in nodes_of(path, ast.Attribute)
+        if node.attr == "swap" and id(node) not in allowed
         if knows_bus or ast.unparse(node.value).endswith("bus")
     ]
     return [f"{path.relative_to(root)}:{line}" for line in sorted(lines)]

@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.architecture.parsed_sources import nodes_of
+
 KINDS = {"Counter", "Gauge", "Histogram", "Summary"}
 UNBOUNDED = {"worker", "worker_id", "gateway", "gateway_id", "service_id", "address", "request_id", "tenant"}
 
@@ -10,8 +12,8 @@ UNBOUNDED = {"worker", "worker_id", "gateway", "gateway_id", "service_id", "addr
 def test_no_label_grows_with_the_workers(root: Path) -> None:
     found = {}
     for path in [*(root / "libs").rglob("*.py"), *(root / "services").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KINDS:
+        for node in nodes_of(path, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in KINDS:
                 labels = {str(each.value) for each in ast.walk(node) if isinstance(each, ast.Constant)}
                 found[f"{path.relative_to(root)}:{node.lineno}"] = labels
     assert any("subject" in labels for labels in found.values())

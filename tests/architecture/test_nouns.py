@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.architecture.parsed_sources import nodes_of, tree_of
+
 DATA = {"Exception", "NamedTuple", "Enum", "IntEnum", "StrEnum", "Protocol", "Structure", "BaseModel", "TypedDict"}
 """Classes whose descendants are data, errors or interfaces."""
 
@@ -14,7 +16,7 @@ def sources(root: Path) -> list[Path]:
 
 
 def classes_of(path: Path) -> list[ast.ClassDef]:
-    return [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    return [node for node in tree_of(path).body if isinstance(node, ast.ClassDef)]
 
 
 def bases_of(node: ast.ClassDef) -> set[str]:
@@ -28,7 +30,8 @@ def is_dataclass(node: ast.ClassDef) -> bool:
 def data_classes(nodes: list[ast.ClassDef]) -> set[str]:
     """Names of the classes that are data, and of all that descend from them."""
     known = DATA | {node.name for node in nodes if is_dataclass(node)}
-    while more := {node.name for node in nodes if node.name not in known and bases_of(node) & known}:
+    bases = [(node.name, bases_of(node)) for node in nodes]
+    while more := {name for name, above in bases if name not in known and above & known}:
         known |= more
     return known
 
@@ -56,8 +59,8 @@ def test_what_is_private_is_not_imported(root: Path) -> None:
     wrong = [
         f"{path.relative_to(root)}: {alias.name}"
         for path in sources(root)
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace")
+        for node in nodes_of(path, ast.ImportFrom)
+        if (node.module or "").startswith("headrace")
         for alias in node.names
         if alias.name.startswith("_")
     ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import nodes_of
 
 ENGINE_ROOMS = [
     "contract",
@@ -49,7 +50,7 @@ class Code:
     def imports(self) -> Iterator[tuple[str, str]]:
         """Pairs of modules of which the first imports the second, also inside functions."""
         for name in self.modules():
-            for node in ast.walk(ast.parse(self.paths[name].read_text())):
+            for node in nodes_of(self.paths[name], ast.Import, ast.ImportFrom):
                 for target in _targets(node):
                     if target in self.paths and self.paths[target].name != "__init__.py":
                         yield name, target

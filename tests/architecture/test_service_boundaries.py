@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.message import Message
+from tests.architecture.parsed_sources import nodes_of
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 """Services that are held to it."""
@@ -28,7 +29,7 @@ def files_of(root: Path, service: str) -> list[Path]:
 
 def grpc_imports(path: Path) -> Iterator[str]:
     """Imports of gRPC that the file may not have. The wiring may take the call that adds a servicer to a server."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path, ast.Import, ast.ImportFrom):
         for name in _imported(node):
             if path.name not in SERVICERS and name.split(".")[0].startswith("grpc"):
                 yield f"{path.name} imports {name}"
@@ -36,10 +37,10 @@ def grpc_imports(path: Path) -> Iterator[str]:
                 yield f"{path.name} imports {name}"
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module:
+    if node.module:
         return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
 
@@ -53,11 +54,11 @@ def is_message(module: str, name: str) -> bool:
 class Names:
     """Names by which a file calls generated messages."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, path: Path) -> None:
         self._classes: set[str] = set()
         self._modules: dict[str, str] = {}
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(GENERATED):
+        for node in nodes_of(path, ast.ImportFrom):
+            if not (node.module or "").startswith(GENERATED):
                 continue
             for alias in node.names:
                 if node.module == GENERATED:
@@ -87,10 +88,9 @@ class Names:
 
 def stored_messages(path: Path) -> Iterator[str]:
     """Attributes of objects, and fields of classes, that hold a generated message."""
-    tree = ast.parse(path.read_text())
-    names = Names(tree)
-    fields = {id(entry) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for entry in node.body}
-    for node in ast.walk(tree):
+    names = Names(path)
+    fields = {id(entry) for node in nodes_of(path, ast.ClassDef) for entry in node.body}
+    for node in nodes_of(path, ast.AnnAssign, ast.Assign):
         if isinstance(node, ast.AnnAssign) and (isinstance(node.target, ast.Attribute) or id(node) in fields):
             held = names.messages_in(node.annotation)
         elif isinstance(node, ast.Assign) and any(isinstance(target, ast.Attribute) for target in node.targets):
@@ -104,9 +104,8 @@ def stored_messages(path: Path) -> Iterator[str]:
 
 def changed_messages(path: Path) -> Iterator[str]:
     """Statements that change a message: by its methods, or through a name that a function knows to be one."""
-    tree = ast.parse(path.read_text())
-    names = Names(tree)
-    for node in ast.walk(tree):
+    names = Names(path)
+    for node in nodes_of(path, ast.Attribute, ast.FunctionDef, ast.AsyncFunctionDef):
         if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
             yield f"{path.name}:{node.lineno} calls {node.attr}"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

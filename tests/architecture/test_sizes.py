@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import nodes_of
 
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 400
@@ -23,12 +24,11 @@ def own_sources(root: Path) -> list[Path]:
 def test_functions_are_short(root: Path) -> None:
     long = []
     for path in own_sources(root):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                body = [entry for entry in node.body if not _is_docstring(entry)]
-                length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-                if length > MAX_FUNCTION_LINES:
-                    long.append(f"{path.relative_to(root)}:{node.lineno} {node.name} has {length} lines")
+        for node in nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef):
+            body = [entry for entry in node.body if not _is_docstring(entry)]
+            length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            if length > MAX_FUNCTION_LINES:
+                long.append(f"{path.relative_to(root)}:{node.lineno} {node.name} has {length} lines")
     assert long == []
 
 

@@ -5,24 +5,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.architecture.parsed_sources import nodes_of
 from tests.not_tried import SEPARATOR, Skip, make_table, read_skip
 
 SKIPS = {"skip", "skipif", "importorskip"}
 
 
-def calls(tree: ast.AST) -> Iterator[ast.Call]:
+def calls(path: Path) -> Iterator[ast.Call]:
     """Everything that skips a test."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SKIPS:
+    for node in nodes_of(path, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in SKIPS:
             yield node
 
 
-def constants(tree: ast.AST) -> dict[str, str]:
+def constants(path: Path) -> dict[str, str]:
     """Texts that a file gives a name to."""
     return {
         node.targets[0].id: node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        for node in nodes_of(path, ast.Assign)
+        if isinstance(node.targets[0], ast.Name)
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
 
@@ -36,9 +37,9 @@ def reason(call: ast.Call, texts: dict[str, str]) -> str:
 
 @pytest.mark.slow
 def test_every_reason_says_what_to_do(root: Path) -> None:
-    trees = {path: ast.parse(path.read_text()) for path in (root / "tests").rglob("*.py")}
-    texts = {name: text for tree in trees.values() for name, text in constants(tree).items()}
-    found = {path: [reason(call, texts) for call in calls(tree)] for path, tree in trees.items()}
+    paths = list((root / "tests").rglob("*.py"))
+    texts = {name: text for path in paths for name, text in constants(path).items()}
+    found = {path: [reason(call, texts) for call in calls(path)] for path in paths}
     assert sum(map(len, found.values())) > 10
     assert [(path.name, said) for path, every in found.items() for said in every if SEPARATOR not in said] == []
 
