@@ -1,9 +1,13 @@
 """Order of the tests: what takes longest comes first, so that no file is the last that all processes wait for.
 
-Files whose platform the folder shares come last within it: an idle platform takes a tenth of a core. Files that look at
-the same sources go to one process, which parses those once.
+Files that share a platform go to one process, as one piece that comes first in their folder: an idle platform takes a
+tenth of a core, and each process would keep one of its own. So do files that look at the same sources, which are then
+parsed once.
 """
 
+import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +25,9 @@ FIRST = (
     "tests/services",
 )
 """Folders by the time that their longest file takes. The others, of which no file takes long, come last."""
-SHARED = frozenset({"demo_platform", "embedding_platform"})
-"""Fixtures that a folder shares and that take processors while they wait."""
+SHARING = "tests/e2e"
+SHARED = re.compile(r"\b(demo_platform|embedding_platform): ")
+"""Arguments of a test that are platforms of that folder."""
 TOGETHER = "tests/architecture"
 """Folder of the files that one process takes."""
 APART = frozenset(
@@ -37,6 +42,8 @@ class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         name = super()._split_scope(nodeid)
+        if name in sharing_files(self.config.rootpath):
+            return SHARING
         return TOGETHER if name.startswith(f"{TOGETHER}/") and name not in APART else name
 
 
@@ -49,13 +56,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderSchedu
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves the order within a file as it is: its tests share platforms."""
     bounds = read_bounds(config.rootpath)
-    sharing = {file_of(item) for item in items if SHARED.intersection(getattr(item, "fixturenames", ()))}
+    sharing = sharing_files(config.rootpath)
 
     def place(item: pytest.Item) -> tuple[int, bool, float, str]:
         name = file_of(item)
-        return rank(name), name in sharing, -bound_of(name, bounds), name
+        return rank(name), name not in sharing, -bound_of(name, bounds), name
 
     items.sort(key=place)
+
+
+@cache
+def sharing_files(root: Path) -> frozenset[str]:
+    """Names of the files of which a test takes a platform that others take too."""
+    paths = (root / SHARING).glob("test_*.py")
+    return frozenset(path.relative_to(root).as_posix() for path in paths if SHARED.search(path.read_text()))
 
 
 def file_of(item: pytest.Item) -> str:

@@ -8,19 +8,27 @@ from typing import Any
 
 import pytest
 from tests.file_times import BOUNDS, USUAL
-from tests.order import APART, FIRST, TOGETHER, pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from tests.order import (
+    APART,
+    FIRST,
+    SHARING,
+    TOGETHER,
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+    sharing_files,
+)
 
 
 def order(folder: Path, *items: Any) -> list[str]:
-    (folder / "tests").mkdir()
+    (folder / "tests").mkdir(exist_ok=True)
     (folder / BOUNDS).write_text(json.dumps({USUAL: 10, "tests/e2e/test_long.py": 30}))
     ordered = list(items)
     pytest_collection_modifyitems(SimpleNamespace(rootpath=folder), ordered)  # type: ignore[arg-type]
     return [item.nodeid for item in ordered]
 
 
-def make_item(node_id: str, *fixtures: str) -> Any:
-    return SimpleNamespace(nodeid=node_id, fixturenames=fixtures)
+def make_item(node_id: str) -> Any:
+    return SimpleNamespace(nodeid=node_id)
 
 
 def test_the_longest_folders_and_files_come_first_and_a_file_keeps_its_order(tmp_path: Path) -> None:
@@ -36,10 +44,13 @@ def test_the_longest_folders_and_files_come_first_and_a_file_keeps_its_order(tmp
     assert found == [names[5], names[3], names[1], names[2], names[0], names[4]]
 
 
-def test_files_that_share_a_platform_come_last_in_their_folder_and_whole(tmp_path: Path) -> None:
-    shared = [make_item("tests/e2e/test_long.py::x"), make_item("tests/e2e/test_long.py::y", "demo_platform")]
-    own, later = make_item("tests/e2e/z.py::x", "tmp_path"), make_item("tests/libs/a.py::x")
-    assert order(tmp_path, *shared, own, later) == [item.nodeid for item in (own, *shared, later)]
+def test_files_that_share_a_platform_come_first_in_their_folder_and_whole(tmp_path: Path) -> None:
+    (tmp_path / SHARING).mkdir(parents=True)
+    (tmp_path / SHARING / "test_z.py").write_text("def y(demo_platform: RunningPlatform) -> None: ...")
+    (tmp_path / SHARING / "test_a.py").write_text("def x(platform: RunningPlatform) -> None: ...")
+    shared = [make_item("tests/e2e/test_z.py::x"), make_item("tests/e2e/test_z.py::y")]
+    own, later = make_item("tests/e2e/test_a.py::x"), make_item("tests/libs/a.py::x")
+    assert order(tmp_path, later, own, *shared) == [item.nodeid for item in (*shared, own, later)]
 
 
 class Process:
@@ -54,10 +65,30 @@ class Process:
         self.shutting_down = True
 
 
-def make_scheduler(dist: str) -> Any:
+def make_scheduler(dist: str, root: Path = Path("/nowhere")) -> Any:
     values = {"dist": dist, "tx": ["popen"]}
-    config = SimpleNamespace(option=SimpleNamespace(loadscopereorder=False), getvalue=values.__getitem__)
+    option = SimpleNamespace(loadscopereorder=False)
+    config = SimpleNamespace(option=option, getvalue=values.__getitem__, rootpath=root)
     return pytest_xdist_make_scheduler(config, None)  # type: ignore[arg-type]
+
+
+def shared_out(names: list[str], root: Path = Path("/nowhere")) -> list[list[int]]:
+    """Sends a process one piece after another. Returns the places of the tests of each."""
+    scheduler, process = make_scheduler("loadfile", root), Process()
+    scheduler.add_node(process)
+    scheduler.add_node_collection(process, names)
+    scheduler.schedule()
+    done: set[int] = set()
+    while open_tests := [index for piece in process.sent for index in piece if index not in done]:
+        done.add(open_tests[0])
+        scheduler.mark_test_complete(process, open_tests[0])
+    return process.sent
+
+
+def test_files_that_share_a_platform_go_to_one_process(root: Path) -> None:
+    files = ["tests/e2e/test_rest.py", "tests/e2e/test_drain.py", "tests/e2e/test_tools.py", "tests/e2e/test_readme.py"]
+    assert sharing_files(root).issuperset([files[0], *files[2:]])
+    assert shared_out([f"{name}::test_x" for name in files], root) == [[0, 2, 3], [1]]
 
 
 def test_files_that_parse_the_same_sources_go_to_one_process() -> None:
@@ -71,13 +102,7 @@ def test_files_that_parse_the_same_sources_go_to_one_process() -> None:
         "tests/libs/architecture/test_x.py::test_y",
         "tests/services/test_x.py::test_x",
     ]
-    scheduler, process = make_scheduler("loadfile"), Process()
-    scheduler.add_node(process)
-    scheduler.add_node_collection(process, names)
-    scheduler.schedule()
-    for index in (0, 1, 3, 4, 2, 5, 6, 7):
-        scheduler.mark_test_complete(process, index)
-    assert process.sent == [[0], [1, 3, 4], [2], [5, 6], [7]]
+    assert shared_out(names) == [[0], [1, 3, 4], [2], [5, 6], [7]]
 
 
 @pytest.mark.parametrize("dist", ["load", "loadscope", "loadgroup", "worksteal", "each", "no"])
