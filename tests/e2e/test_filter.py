@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import httpx2
 import openai
 import pytest
@@ -33,6 +32,8 @@ def chat(platform: RunningPlatform, **fields: Any) -> httpx2.Response:
 
 
 def test_no_api_shows_what_is_hidden(filtering: tuple[RunningPlatform, str]) -> None:
+    import anthropic  # takes two seconds, in each process that collects the tests
+
     platform, action = filtering
     choice = chat(platform).json()["choices"][0]
     whole = choice["message"]["content"]

@@ -1,18 +1,17 @@
-"""LangChain over the platform: answers, streams, tools, structured output, embeddings."""
+"""LangChain over the platform: answers, streams, tools, structured output, embeddings.
+
+It is imported where it is used: it takes a second, in each process that collects the tests.
+"""
 
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, Field, SecretStr
 from tests.harness.running_platform import RunningPlatform
 
 QUESTION = "What is continuous batching?"
 
 
-@tool  # type: ignore[untyped-decorator]
 def get_weather(city: str) -> str:
     """Tells the weather."""
     return f"sunny in {city}"
@@ -27,6 +26,8 @@ class Step(BaseModel):
 
 @pytest.fixture
 def model(demo_platform: RunningPlatform) -> Any:
+    from langchain_openai import ChatOpenAI
+
     return ChatOpenAI(
         model="headrace-demo",
         base_url=f"{demo_platform.http}/v1",
@@ -45,11 +46,15 @@ def test_an_answer_and_a_stream_are_the_same(model: Any) -> None:
 
 
 def test_an_agents_turn(model: Any) -> None:
-    bound = model.bind_tools([get_weather], tool_choice="any", parallel_tool_calls=False)
+    from langchain_core.messages import HumanMessage, ToolMessage
+    from langchain_core.tools import tool
+
+    weather = tool(get_weather)
+    bound = model.bind_tools([weather], tool_choice="any", parallel_tool_calls=False)
     answer = bound.invoke([HumanMessage(QUESTION)])
     (call,) = answer.tool_calls
     assert call["name"] == "get_weather"
-    result = ToolMessage(get_weather.invoke(call["args"]), tool_call_id=call["id"])
+    result = ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"])
     assert model.invoke([HumanMessage(QUESTION), answer, result]).content
 
 
@@ -65,6 +70,8 @@ def test_the_responses_api(model: Any) -> None:
 
 
 def test_embeddings(embedding_platform: RunningPlatform) -> None:
+    from langchain_openai import OpenAIEmbeddings
+
     embeddings = OpenAIEmbeddings(
         model="minilm",
         base_url=f"{embedding_platform.http}/v1",

@@ -1,9 +1,11 @@
-"""Anthropic's Messages API through Anthropic's SDK: whole, streamed, with tools, counted, refused."""
+"""Anthropic's Messages API through Anthropic's SDK: whole, streamed, with tools, counted, refused.
+
+The SDK is imported where it is used: it takes two seconds, in each process that collects the tests.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import httpx2
 import pytest
 from tests.harness.running_platform import RunningPlatform
@@ -24,17 +26,19 @@ TOOL: dict[str, Any] = {
 
 
 @pytest.fixture
-def sdk(demo_platform: RunningPlatform) -> Iterator[anthropic.Anthropic]:
+def sdk(demo_platform: RunningPlatform) -> Iterator[Any]:
+    import anthropic
+
     with anthropic.Anthropic(base_url=demo_platform.http, api_key="none", max_retries=0) as client:
         yield client
 
 
-def create(sdk: anthropic.Anthropic, **fields: Any) -> Any:
+def create(sdk: Any, **fields: Any) -> Any:
     given: dict[str, Any] = {"model": MODEL, "messages": QUESTION, "max_tokens": 200, "extra_body": GREEDY}
     return sdk.messages.create(**given | fields)
 
 
-def test_a_message_says_what_chat_says(sdk: anthropic.Anthropic, demo_platform: RunningPlatform) -> None:
+def test_a_message_says_what_chat_says(sdk: Any, demo_platform: RunningPlatform) -> None:
     body = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 200}
     chat = httpx2.post(f"{demo_platform.http}/v1/chat/completions", json=body, timeout=60).json()
     message = create(sdk)
@@ -44,7 +48,7 @@ def test_a_message_says_what_chat_says(sdk: anthropic.Anthropic, demo_platform: 
     assert message.usage.input_tokens + message.usage.cache_read_input_tokens == chat["usage"]["prompt_tokens"]
 
 
-def test_a_stream_adds_up_to_the_same_message(sdk: anthropic.Anthropic) -> None:
+def test_a_stream_adds_up_to_the_same_message(sdk: Any) -> None:
     whole = create(sdk)
     with sdk.messages.stream(model=MODEL, messages=QUESTION, max_tokens=200, extra_body=GREEDY) as stream:
         text = "".join(stream.text_stream)
@@ -55,7 +59,7 @@ def test_a_stream_adds_up_to_the_same_message(sdk: anthropic.Anthropic) -> None:
 
 
 @pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}])
-def test_a_tool_is_used_and_its_result_answered(sdk: anthropic.Anthropic, choice: dict[str, Any]) -> None:
+def test_a_tool_is_used_and_its_result_answered(sdk: Any, choice: dict[str, Any]) -> None:
     choice = choice | {"disable_parallel_tool_use": True}
     first = create(sdk, tools=[TOOL], tool_choice=choice)
     assert first.stop_reason == "tool_use"
@@ -68,7 +72,7 @@ def test_a_tool_is_used_and_its_result_answered(sdk: anthropic.Anthropic, choice
     assert second.content[0].text
 
 
-def test_a_streamed_tool_use_has_its_input(sdk: anthropic.Anthropic) -> None:
+def test_a_streamed_tool_use_has_its_input(sdk: Any) -> None:
     fields: Any = {"tools": [TOOL], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
     with sdk.messages.stream(model=MODEL, messages=QUESTION, max_tokens=200, extra_body=GREEDY, **fields) as stream:
         kinds = [event.type for event in stream]
@@ -78,20 +82,20 @@ def test_a_streamed_tool_use_has_its_input(sdk: anthropic.Anthropic) -> None:
     assert use.input
 
 
-def test_stop_sequences_and_limits_are_told_apart(sdk: anthropic.Anthropic) -> None:
+def test_stop_sequences_and_limits_are_told_apart(sdk: Any) -> None:
     word = create(sdk).content[0].text.split()[2]
     stopped = create(sdk, stop_sequences=[word])
     assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", word)
     assert create(sdk, max_tokens=3).stop_reason == "max_tokens"
 
 
-def test_a_form_is_followed(sdk: anthropic.Anthropic) -> None:
+def test_a_form_is_followed(sdk: Any) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     form = {"format": {"type": "json_schema", "schema": schema | {"additionalProperties": False}}}
     assert create(sdk, output_config=form).content[0].text.startswith("{")
 
 
-def test_tokens_are_counted_as_they_are_charged(sdk: anthropic.Anthropic) -> None:
+def test_tokens_are_counted_as_they_are_charged(sdk: Any) -> None:
     given: Any = {"messages": QUESTION, "system": "Be brief.", "tools": [TOOL]}
     message = create(sdk, **given)
     counted = sdk.messages.count_tokens(model=MODEL, **given).input_tokens
@@ -101,20 +105,20 @@ def test_tokens_are_counted_as_they_are_charged(sdk: anthropic.Anthropic) -> Non
 @pytest.mark.parametrize(
     ("fields", "kind", "says"),
     [
-        ({"model": "absent"}, anthropic.NotFoundError, "absent"),
-        ({"max_tokens": 0}, anthropic.BadRequestError, "max_tokens"),
-        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, anthropic.BadRequestError, "read text only"),
+        ({"model": "absent"}, "NotFoundError", "absent"),
+        ({"max_tokens": 0}, "BadRequestError", "max_tokens"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "BadRequestError", "read text only"),
         (
             {"tools": [{"type": "web_search_20250305", "name": "w"}], "tool_choice": {"type": "tool", "name": "w"}},
-            anthropic.BadRequestError,
+            "BadRequestError",
             "tool_choice",
         ),
     ],
 )
-def test_errors_have_anthropics_shape(
-    sdk: anthropic.Anthropic, fields: dict[str, Any], kind: type[anthropic.APIStatusError], says: str
-) -> None:
-    with pytest.raises(kind, match=says) as refused:
+def test_errors_have_anthropics_shape(sdk: Any, fields: dict[str, Any], kind: str, says: str) -> None:
+    import anthropic
+
+    with pytest.raises(getattr(anthropic, kind), match=says) as refused:
         create(sdk, **fields)
     body: Any = refused.value.body
     assert body["type"] == "error"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import grpc
 import openai
 import pytest
@@ -80,6 +79,8 @@ def test_reasoning_and_a_schema(sdk: openai.OpenAI) -> None:
 
 
 def test_anthropic_and_grpc_know_it_too(platform: RunningPlatform) -> None:
+    import anthropic  # takes two seconds, in each process that collects the tests
+
     with anthropic.Anthropic(base_url=platform.http, api_key="none", max_retries=0) as client:
         message = client.messages.create(
             model=MODEL,
