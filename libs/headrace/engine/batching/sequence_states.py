@@ -40,7 +40,7 @@ class SequenceStates:
             state.origin_slot = self._pool.pin(sequence.block_hashes[block_count - 1])
 
     def prepare(self, sequence: Sequence, end: int) -> None:
-        """Sees to the slots for a step that computes the tokens of a sequence up to `end`."""
+        """Reserves the slots for a step that computes the tokens of a sequence up to `end`."""
         start, state = sequence.computed_count, sequence.state
         if state is None:
             state = sequence.state = SequenceState(self._pool.take())
@@ -53,7 +53,7 @@ class SequenceStates:
                     state.captures[wanted] = slot
 
     def prepare_drafts(self, chunk: Chunk, end: int) -> bool:
-        """Sees to the slots for a step that computes a chunk and draft tokens up to `end`. Returns whether there are
+        """Reserves the slots for a step that computes a chunk and draft tokens up to `end`. Returns whether there are
         any. Two states are kept, behind the chunk and behind the draft tokens, and one snapshot may be due beside."""
         state = chunk.sequence.state
         if state is None:
@@ -71,7 +71,7 @@ class SequenceStates:
         return True
 
     def drop_drafts(self, sequence: Sequence) -> None:
-        """Takes the slots for draft tokens back: there are none."""
+        """Gives the slots for draft tokens back."""
         state = sequence.state
         if state is not None and state.drafts is not None:
             for slot in state.drafts:

@@ -89,6 +89,7 @@ def cache_key(sequence: SequenceRequest) -> bytes:
     digest = hashlib.blake2b(sequence.model.model.encode() + b"\0", digest_size=32)
     digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.model.fingerprint.encode() + b"\0")
     params = to_sampling_params(sequence.sampling).SerializeToString(deterministic=True)
-    digest.update(len(params).to_bytes(4, "little") + params)
+    for part in (params, sequence.cache_salt.encode()):
+        digest.update(len(part).to_bytes(4, "little") + part)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
     return digest.digest()

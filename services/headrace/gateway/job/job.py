@@ -42,6 +42,8 @@ class Options:
     """Truncation of the prompts. None: one that is too long is refused."""
     allowed_token_ids: frozenset[int] | None = None
     """The only tokens that may be generated, which the grammar holds."""
+    cache_salt: str = ""
+    """Secret without which no KV blocks or responses of these requests are reused, within the tenant too."""
     ends_at_window: bool = False
     """Whether an answer that may have more tokens than fit ends where the context does. Otherwise it is refused."""
     prompt_field: str = "prompt"
@@ -139,6 +141,7 @@ class Job:
                     skips_special_tokens=options.skips_special_tokens,
                     continues_prompt=self.continues_prompt,
                     use_cache=self.envelope.use_cache,
+                    cache_salt=options.cache_salt,
                 )
 
     def _sampling(self, prompt: list[int], choice: int) -> Sampling:

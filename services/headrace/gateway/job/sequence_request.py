@@ -1,5 +1,6 @@
 """One sequence to generate or to embed, as the gateway sees it: checked, encoded, ready to be placed."""
 
+import hashlib
 import time
 from dataclasses import dataclass
 
@@ -32,6 +33,17 @@ class SequenceRequest:
     """Whether a remembered response may answer, and the answer may be remembered."""
     embeds: bool = False
     """Whether the embedding of the prompt is wanted instead of tokens."""
+
+    cache_salt: str = ""
+    """Secret that the client gave, without which nothing of the sequence is reused."""
+
+    @property
+    def block_salt(self) -> str:
+        """Salt of the KV blocks: they are shared within the tenant, among requests of the same secret."""
+        tenant = self.envelope.tenant.name
+        if not self.cache_salt:
+            return tenant
+        return hashlib.blake2b(f"{len(tenant)} {tenant}{self.cache_salt}".encode()).hexdigest()
 
     @property
     def served_model(self) -> str:

@@ -89,6 +89,7 @@ def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
         allowed_token_ids=None if body.allowed_token_ids is None else frozenset(body.allowed_token_ids),
         skips_special_tokens=body.skip_special_tokens is not False,
         priority_class=SERVICE_TIERS[body.service_tier],
+        cache_salt=body.cache_salt or "",
     )
 
 

@@ -25,6 +25,7 @@ MAX_INT32 = 2**31 - 1
 """Largest number that most fields of the platform's messages can hold."""
 MAX_STOP_TOKEN_IDS = 64
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+SaltField = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class StreamOptions(BaseModel):
@@ -80,6 +81,7 @@ class Body(ModelBody):
     """Maximum number of prompt tokens that are read; -1: as many as leave room for the answer."""
     truncation_side: Literal["left", "right"] | None = None
     timings: bool | None = None
+    cache_salt: SaltField | None = None
 
     unsupported: ClassVar[dict[str, Neutral]] = {
         "audio": never,

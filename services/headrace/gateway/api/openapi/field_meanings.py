@@ -17,6 +17,7 @@ MEANINGS: Mapping[str, str] = {
     "budget_tokens": "Maximum number of tokens to reason with.",
     "by": "What the sums are grouped by.",
     "cache_control": "Accepted and not needed: prefixes are cached anyway.",
+    "cache_salt": "Secret that keeps cached prefixes apart: only requests with the same one share them.",
     "chat_template": "Jinja template that replaces the model's. A chat has its text, for keys with the scope admin; a "
     "model that is loaded has a file on the platform's machine.",
     "chat_template_kwargs": "Variables for the model's chat template.",

@@ -31,7 +31,7 @@ def to_submission(
             sampling_params=to_sampling_params(request.sampling),
             gateway_id=gateway_id,
             traceparent=request.envelope.traceparent,
-            cache_salt=request.envelope.tenant.name,
+            cache_salt=request.block_salt,
             embeds=request.embeds,
         ),
         priority_class=request.priority_class,

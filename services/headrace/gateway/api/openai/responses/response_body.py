@@ -11,7 +11,7 @@ from headrace.gateway.api.openai.fields.constraints import refused_without
 from headrace.gateway.api.openai.fields.tool_fields import MAX_TOOLS
 from headrace.gateway.api.openai.responses.response_items import left_out_items
 from headrace.gateway.api.openai.responses.response_tools import FunctionTools, ToolList, function_tools
-from headrace.gateway.api.openai.schema import MAX_INT32, MAX_LOGPROBS, StreamOptions
+from headrace.gateway.api.openai.schema import MAX_INT32, MAX_LOGPROBS, SaltField, StreamOptions
 
 _STRICT = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
 MAX_ITEMS = 10_000
@@ -91,6 +91,7 @@ class ResponseBody(ModelBody):
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    cache_salt: SaltField | None = None
     client_metadata: dict[str, Any] | None = None
     """Accepted without effect, as `metadata` is."""
 

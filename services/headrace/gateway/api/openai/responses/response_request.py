@@ -47,6 +47,7 @@ def response_options(body: ResponseBody) -> Options:
         prompt_field="input",
         limit_field="max_output_tokens",
         priority_class=SERVICE_TIERS[body.service_tier],
+        cache_salt=body.cache_salt or "",
         tool_use=_tool_use(body),
     )
 
