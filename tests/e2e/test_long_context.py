@@ -18,9 +18,9 @@ from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
 
 CONTEXT = 160
-STREAM_TOKENS = 2400
-"""Fifteen contexts."""
-STEP_SECONDS = 0.005
+STREAM_TOKENS = 1200
+"""More than seven contexts."""
+STEP_SECONDS = 0.01
 """Least seconds of a step until a worker is killed: the stream lasts 12 s, and its worker is found within 10."""
 PROMPT = list(range(10, 60))
 
