@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from tests.libs.engine import engine_running
+from tests.libs.engine.remembered_choices import remember_choices
 
 from headrace.engine.kernels.choice.candidates import candidates, verdicts_here
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE
@@ -11,6 +12,13 @@ from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _measured_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        remember_choices(patch)
+        yield
 
 
 @pytest.fixture

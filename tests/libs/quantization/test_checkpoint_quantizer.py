@@ -50,8 +50,19 @@ def held_text() -> list[tuple[int, ...]]:
     return cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 6)
 
 
-def quality_of(folder: Path) -> Quality:
-    reference = SequenceModel.load(CHECKPOINT, LENGTH, "auto")
+class Reference:
+    """The model that was quantized. Its logits are kept for all that are compared with it."""
+
+    def __init__(self) -> None:
+        self.logits = cache(SequenceModel.load(CHECKPOINT, LENGTH, "auto").logits)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    return Reference()
+
+
+def quality_of(folder: Path, reference: Reference) -> Quality:
     return measure(SequenceModel.load(folder, LENGTH, "auto"), held_text(), reference)
 
 
@@ -63,8 +74,8 @@ def gptq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Quality:
-    return quality_of(CHECKPOINT)
+def plain(reference: Reference) -> Quality:
+    return measure(reference, held_text())
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +86,22 @@ def awq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rounded(tmp_path_factory: pytest.TempPathFactory) -> Quality:
+def rounded(tmp_path_factory: pytest.TempPathFactory, reference: Reference) -> Quality:
     folder = tmp_path_factory.mktemp("quantized") / "rounded"
     quantize(CHECKPOINT, folder, method="rtn")
-    return quality_of(folder)
+    return quality_of(folder, reference)
 
 
 @pytest.mark.parametrize(("method", "kl_share"), [("gptq", 0.75), ("awq", 0.95)])
 def test_int4_is_within_two_percent_and_better_than_rounding(
-    request: pytest.FixtureRequest, rounded: Quality, plain: Quality, method: str, kl_share: float
+    request: pytest.FixtureRequest,
+    rounded: Quality,
+    plain: Quality,
+    reference: Reference,
+    method: str,
+    kl_share: float,
 ) -> None:
-    solved = quality_of(request.getfixturevalue(f"{method}_int4"))
+    solved = quality_of(request.getfixturevalue(f"{method}_int4"), reference)
     assert abs(solved.perplexity / plain.perplexity - 1) < 0.02
     assert solved.perplexity < rounded.perplexity
     assert solved.kl_divergence is not None
@@ -94,9 +110,9 @@ def test_int4_is_within_two_percent_and_better_than_rounding(
 
 
 @pytest.mark.parametrize("method", ["gptq", "rtn"])
-def test_int8_is_within_one_percent(tmp_path: Path, plain: Quality, method: str) -> None:
+def test_int8_is_within_one_percent(tmp_path: Path, plain: Quality, reference: Reference, method: str) -> None:
     quantize(CHECKPOINT, tmp_path / "int8", method=method, bits=8, sequence_count=4)
-    quality = quality_of(tmp_path / "int8")
+    quality = quality_of(tmp_path / "int8", reference)
     assert abs(quality.perplexity / plain.perplexity - 1) < 0.01
     assert quality.top1_agreement is not None
     assert quality.top1_agreement > 0.99

@@ -1,7 +1,6 @@
 """The first minutes at a card can be rehearsed without one, and a step that fails stops no other."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,11 +16,15 @@ QUICK = ("facts", "kernels", "rivals")
 
 @pytest.mark.process
 @pytest.mark.timeout(TIMEOUT)
-def test_steps_run_in_a_rehearsal(tmp_path: Path, root: Path) -> None:
-    command = [sys.executable, "-m", "tests.benchmarks.gpu.first_light", "--rehearse", "--out", str(tmp_path)]
-    command += ["--only", *QUICK]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+def test_steps_run_in_a_rehearsal(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The processes are those of the steps."""
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "argv", ["first_light", "--rehearse", "--out", str(tmp_path), "--only", *QUICK])
+    with pytest.raises(SystemExit) as end:
+        first_light.main()
+    assert not end.value.code, capsys.readouterr().out[-4000:]
     lines = [json.loads(line) for line in (tmp_path / "first_light.jsonl").read_text().splitlines()]
     assert {line["step"] for line in lines} == set(QUICK)
     assert all(line["ok"] for line in lines)

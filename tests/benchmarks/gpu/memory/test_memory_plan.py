@@ -1,11 +1,12 @@
 """Memory on a card: as `headrace plan` predicts it from the shape alone, and no step takes more than is left for it."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
 from tests.benchmarks.gpu.memory.live_bytes import LiveBytes
-from tests.benchmarks.gpu.memory.memory_plan import plan_memory
+from tests.benchmarks.gpu.memory.memory_plan import MemoryPlan, plan_memory
 from tests.benchmarks.gpu.memory.model_shapes import read_shape
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
@@ -20,13 +21,18 @@ MIN_PREDICTED = 0.85
 CONFIG = EngineConfig(kernels="triton", precision="bfloat16", max_running_count=64, max_step_token_count=2048)
 
 
+@cache
+def plan_of(name: str) -> MemoryPlan:
+    return plan_memory(read_shape(name), CONFIG, 8192)
+
+
 @pytest.mark.parametrize(
     ("name", "card", "least_tokens"),
     [("llama-3.1-8b", "l4", 100_000), ("llama-3.1-8b", "a100-80g", 500_000), ("llama-3.3-70b", "a100-80g", 80_000)],
 )
 def test_a_model_takes_what_is_predicted(name: str, card: str, least_tokens: int) -> None:
     model, profile = read_shape(name), read_profile(PROFILES / f"{card}.toml")
-    plan = plan_memory(model, CONFIG, 8192)
+    plan = plan_of(name)
     (footprint,) = list_footprints(replace(model, quantization=AWQ), "cuda")
     predicted = Deployment(footprint, profile)
     assert plan.weights == pytest.approx(footprint.weight_bytes, rel=0.01)
@@ -37,9 +43,9 @@ def test_a_model_takes_what_is_predicted(name: str, card: str, least_tokens: int
 
 
 def test_longer_steps_take_more_and_weights_no_other() -> None:
+    model = replace(read_shape("smollm2-135m"), layer_count=4)
     short, long = (
-        plan_memory(read_shape("smollm2-135m"), CONFIG.model_copy(update={"max_step_token_count": count}), 8192)
-        for count in (256, 2048)
+        plan_memory(model, CONFIG.model_copy(update={"max_step_token_count": count}), 8192) for count in (256, 2048)
     )
     assert short.weights == long.weights
     assert short.steps < long.steps

@@ -1,14 +1,19 @@
-"""Asks engines for the same texts and vectors in different batches. Runs in a process of its own, under whatever
-settings of torch's libraries that has, and prints what it found as one JSON line.
+"""Asks engines for the same texts and vectors in different batches, in a process for each choice of settings of torch's
+libraries. Those are forked from one that has imported torch, because the import takes as long as the questions.
 
     python -m tests.libs.engine.determinism.batch_probe FOLDER
 
-FOLDER holds the checkpoints that `write_checkpoints` in batch_checkpoints.py writes.
+FOLDER holds the checkpoints that `write_checkpoints` in batch_checkpoints.py writes. It reads settings per line, as
+JSON, and answers with what was found under them alone, or with an empty line.
 """
 
 import hashlib
 import json
+import os
+import subprocess
 import sys
+import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +37,32 @@ BATCHES: dict[str, dict[str, Any]] = {
     "few blocks": {"block_count": 16},
 }
 ADAPTERS = ("all", "attention")
+CAPABILITY = "ATEN_CPU_CAPABILITY"
+END_SECONDS = 10.0
+
+
+class BatchProbes:
+    """The process that forks."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", __name__, str(folder)]
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def find(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Returns what is found under settings. What goes wrong stands in the errors of this process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(dict(settings)) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline().strip()
+        assert line, f"{dict(settings)}: see the errors of the probe"
+        found: dict[str, str] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        self._process.communicate(timeout=END_SECONDS)
 
 
 def digest(found: Any) -> str:
@@ -110,8 +141,7 @@ def check_products() -> dict[str, str]:
     return found
 
 
-def main() -> None:
-    root = Path(sys.argv[1])
+def find_all(root: Path) -> dict[str, str]:
     found = {f"products {name}": value for name, value in check_products().items()}
     folders = sorted(path for path in root.iterdir() if path.is_dir())
     for folder in folders:
@@ -121,7 +151,30 @@ def main() -> None:
         without_kernels(patch)
         for folder in folders:
             check_batches(folder, LENGTHS["rows"])
-    print(json.dumps(found))
+    return found
+
+
+def answer(root: Path, settings: Mapping[str, str]) -> None:
+    """Prints what is found under settings, which libraries read when they first compute."""
+    os.environ.update(settings)
+    if CAPABILITY in settings:
+        assert torch.backends.cpu.get_cpu_capability().lower() == settings[CAPABILITY], "torch computed before the fork"
+    print(json.dumps(find_all(root)), flush=True)
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    while line := sys.stdin.readline():
+        pid = os.fork()
+        if not pid:
+            try:
+                answer(root, json.loads(line))
+            except BaseException:  # noqa: BLE001 - the process ends without the interpreter's end
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if os.waitpid(pid, 0)[1]:
+            print(flush=True)
 
 
 if __name__ == "__main__":

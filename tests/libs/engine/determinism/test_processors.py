@@ -4,18 +4,15 @@ Within each process the batch must not change a bit, with the compiled kernels a
 goes through the kernels has the same bits.
 """
 
-import json
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.libs.engine.determinism.batch_checkpoints import write_checkpoints
+from tests.libs.engine.determinism.batch_probe import BatchProbes
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).resolve().parents[4]
-PROBE = "tests.libs.engine.determinism.batch_probe"
 SETTINGS = (
     {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2"},
     {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
@@ -35,19 +32,18 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def probe(checkpoints: Path, **settings: str) -> dict[str, str]:
-    """Returns what the probe finds under these settings alone."""
+@pytest.fixture(scope="module")
+def probes(checkpoints: Path) -> Iterator[BatchProbes]:
+    """Probes that have of these settings those alone that they are asked to have."""
     others = {name: value for name, value in os.environ.items() if name not in SETTINGS[0]}
-    command = [sys.executable, "-m", PROBE, str(checkpoints)]
-    done = subprocess.run(command, cwd=ROOT, env=others | settings, capture_output=True, text=True, timeout=110)
-    assert done.returncode == 0, f"{settings}: {done.stderr[-2000:]}"
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    found = BatchProbes(checkpoints, others)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="module")
-def usual(checkpoints: Path) -> dict[str, str]:
-    return probe(checkpoints)
+def usual(probes: BatchProbes) -> dict[str, str]:
+    return probes.find({})
 
 
 def test_all_instruction_sets_of_the_kernels_give_the_same_products(usual: dict[str, str]) -> None:
@@ -55,11 +51,11 @@ def test_all_instruction_sets_of_the_kernels_give_the_same_products(usual: dict[
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(settings.values()))
-def test_no_setting_changes_a_bit(settings: dict[str, str], checkpoints: Path, usual: dict[str, str]) -> None:
+def test_no_setting_changes_a_bit(settings: dict[str, str], probes: BatchProbes, usual: dict[str, str]) -> None:
     """Skips settings that change nothing on this processor."""
     flags = {*Path("/proc/cpuinfo").read_text().split(), None}
     known = {name: value for name, value in settings.items() if NEEDED_FLAGS.get(value) in flags}
     if not known:
         missing = {NEEDED_FLAGS[value] for value in settings.values()}
         pytest.skip(f"{settings} changes nothing without {missing}; to run it: a processor that has it")
-    assert probe(checkpoints, **known) == usual
+    assert probes.find(known) == usual

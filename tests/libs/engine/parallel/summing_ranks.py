@@ -1,8 +1,9 @@
 """Ranks of a group that sum random parts and compare the bits with those of the sum in the order of shares:
 
-    python -m tests.libs.engine.parallel.summing_ranks FOLDER TENSOR_COUNT STAGE_COUNT
+    python -m tests.libs.engine.parallel.summing_ranks FOLDER TENSOR_COUNTxSTAGE_COUNT ...
 
-Prints the calls of torch.distributed that the sums of the first rank have made, as JSON.
+Prints a line per group: the calls of torch.distributed that the sums of its first rank have made, as JSON. All ranks
+are forked from this process, because the import of torch takes longer than their sums.
 """
 
 import json
@@ -26,20 +27,22 @@ CALLS = ["all_reduce", "all_gather", "broadcast"]
 
 
 def main() -> None:
-    folder, *counts = sys.argv[1:]
-    tensor_count, stage_count = map(int, counts)
-    places = [ShardPlace(rank, tensor_count, stage_count) for rank in range(tensor_count * stage_count)]
-    others = [fork(place, folder) for place in places[1:]]
-    calls = sum_parts(places[0], folder)
-    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in others] == [0] * len(others)
-    print(json.dumps(calls))
+    folder, *groups = sys.argv[1:]
+    for group in groups:
+        os.mkdir(f"{folder}/{group}")
+        tensor_count, stage_count = map(int, group.split("x"))
+        places = [ShardPlace(rank, tensor_count, stage_count) for rank in range(tensor_count * stage_count)]
+        ranks = [fork(place, f"{folder}/{group}") for place in places]
+        assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks] == [0] * len(ranks)
 
 
 def fork(place: ShardPlace, folder: str) -> int:
     pid = os.fork()
     if not pid:
         try:
-            sum_parts(place, folder)
+            calls = sum_parts(place, folder)
+            if place.rank == 0:
+                print(json.dumps(calls), flush=True)
         except BaseException:  # noqa: BLE001 -- it must not come back here
             sys.excepthook(*sys.exc_info())
             os._exit(1)

@@ -58,14 +58,14 @@ FAMILIES = [
 
 @pytest.fixture(scope="module")
 def forking() -> Iterator[ForkedFollowers]:
-    followers = ForkedFollowers()
+    followers = ForkedFollowers("tests.libs.engine.parallel.tested_kernels")
     yield followers
     followers.close()
 
 
 @pytest.fixture
 def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Has groups fork their followers. Those of the other tests are started as a worker starts them."""
+    """Has groups fork their followers. Those that are killed at the end are started as a worker starts them."""
     started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
     monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield
@@ -155,6 +155,7 @@ def test_both_at_once(tmp_path: Path) -> None:
     check(tmp_path, {"tensor_parallel_count": 2, "pipeline_parallel_count": 2})
 
 
+@pytest.mark.usefixtures("forked")
 def test_groups_cut_in_two_become_plain_numbers(tmp_path: Path) -> None:
     make_family(tmp_path, "llama", intermediate_size=96, head_dim=16)
     quantize_projections(tmp_path, "awq")

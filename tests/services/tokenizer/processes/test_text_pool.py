@@ -66,40 +66,52 @@ async def test_a_conversation_has_the_tokens_of_its_rendering() -> None:
     assert token_ids == MODEL.encode(MODEL.render(HELLO), add_special_tokens=False)
 
 
+ENDLESS = [
+    (LOOP, "0.3 s"),
+    ("{% macro f(n) %}{% for i in range(n) %}{{ f(n) }}{% endfor %}{% endmacro %}{{ f(2) }}", "recursion"),
+    ("{% for i in range(10**9) %}x{% endfor %}", "Range too big"),
+    ("{{ 'x' * 10 ** 10 }}", "bytes of memory"),
+    ("{{ 'x'|center(10 ** 10) }}", "bytes of memory"),
+    ("{% set x = 'a' * 900000000 %}", "bytes of memory"),
+    (
+        "{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+        r"bytes of memory|0\.3 s",
+    ),
+    ("{{ 9 ** (9 ** 9) }}", "power"),
+    ("{{ 1 / 0 }}", "zero"),
+    ("{{ none + 'a' }}", "unsupported operand"),
+    ("{{ 'a'|nofilter }}", "nofilter"),
+]
+"""Templates, and what is said of them."""
+
+
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("template", "says"),
-    [
-        (LOOP, "0.3 s"),
-        ("{% macro f(n) %}{% for i in range(n) %}{{ f(n) }}{% endfor %}{% endmacro %}{{ f(2) }}", "recursion"),
-        ("{% for i in range(10**9) %}x{% endfor %}", "Range too big"),
-        ("{{ 'x' * 10 ** 10 }}", "bytes of memory"),
-        ("{{ 'x'|center(10 ** 10) }}", "bytes of memory"),
-        ("{% set x = 'a' * 900000000 %}", "bytes of memory"),
-        (
-            "{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-            r"bytes of memory|0\.3 s",
-        ),
-        ("{{ 9 ** (9 ** 9) }}", "power"),
-        ("{{ 1 / 0 }}", "zero"),
-        ("{{ none + 'a' }}", "unsupported operand"),
-        ("{{ 'a'|nofilter }}", "nofilter"),
-    ],
-)
-async def test_a_template_without_an_end_is_refused_and_the_next_one_works(
-    tmp_path: Path, template: str, says: str
-) -> None:
-    folder = folder_with(tmp_path, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
-    async with pool_of(folder) as pool, asyncio.timeout(PATIENCE):
-        with pytest.raises(InvalidRequest, match=says) as refused:
-            await pool.encode(ConversationToEncode("m", SLOW))
-        assert refused.value.param == "messages"
-        process = pool._processes[0].process
-        if "nofilter" not in template:
-            assert (await pool.encode(ConversationToEncode("m", HELLO))).token_ids == MODEL.encode(
-                "fine", add_special_tokens=False
-            )
-        assert pool._processes[0].process is process
+async def test_a_template_without_an_end_is_refused_and_the_next_one_works(tmp_path: Path) -> None:
+    """All in one process, which none of them ends."""
+    sources = {}
+    for number, (template, _) in enumerate(ENDLESS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        sources[template] = TextSource(
+            folder_with(folder, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
+        )
+    pool = TextPool(sources, 1, template_seconds=0.3, job_seconds=PATIENCE)
+    try:
+        processes = set()
+        for template, says in ENDLESS:
+            async with asyncio.timeout(PATIENCE):
+                with pytest.raises(InvalidRequest, match=says) as refused:
+                    await pool.encode(ConversationToEncode(template, SLOW))
+                assert refused.value.param == "messages", template
+                processes.add(pool._processes[0].process)
+                if "nofilter" not in template:
+                    assert (await pool.encode(ConversationToEncode(template, HELLO))).token_ids == MODEL.encode(
+                        "fine", add_special_tokens=False
+                    ), template
+                processes.add(pool._processes[0].process)
+        assert len(processes) == 1
+    finally:
+        pool.close()
 
 
 @pytest.mark.process

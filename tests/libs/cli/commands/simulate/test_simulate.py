@@ -1,15 +1,46 @@
 """`headrace simulate` plays a trace for each policy, and says what is wrong with what it is given."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.e2e.command_line import Done, headrace_here
 
+from headrace.cli.commands.simulate import simulate as simulate_command
+from headrace.scheduler.simulation.__main__ import main as play
+
 SPEED = ("--step-ms", "10", "--prefill-tokens-per-second", "10000", "--decode-ms", "0.5")
 WITHOUT_TORCH = 'import sys\nsys.modules["torch"] = None\nfrom headrace.cli.__main__ import main\nmain()\n'
+
+
+@pytest.fixture
+def played_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plays the scenarios of this process in it, which is spared the imports of each. Those of the other tests are
+    played in processes of their own."""
+    monkeypatch.setattr(simulate_command, "subprocess", SimpleNamespace(run=play_here))
+
+
+def play_here(command: list[str], input: str, **_: Any) -> Done:
+    assert command[-2:] == ["-m", "headrace.scheduler.simulation"]
+    code, said = played(input)
+    return Done(command, code, said, "")
+
+
+@cache
+def played(scenario: str) -> tuple[int, str]:
+    """Returns the exit code and the figures of a scenario, which are a function of it."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setattr(sys, "stdin", io.StringIO(scenario))
+        code = play()
+    return code, said.getvalue()
 
 
 def simulate(*arguments: str) -> Done:
@@ -43,6 +74,7 @@ def test_another_process_without_torch_says_the_same(trace: str) -> None:
     assert (found["requests"], found["finished"], found["workers"]) == (100, 100, 2)
 
 
+@pytest.mark.usefixtures("played_here")
 def test_rates_come_from_a_file_and_flags_win(trace: str, tmp_path: Path) -> None:
     rates = tmp_path / "rates.json"
     times = {"base_seconds": 0.01, "prefill_seconds_per_token": 0.0001, "decode_seconds_per_sequence": 0.0005}
@@ -53,6 +85,7 @@ def test_rates_come_from_a_file_and_flags_win(trace: str, tmp_path: Path) -> Non
     assert json.loads(slower.stdout)["policies"][0]["itl_ms"]["p50"] > 40
 
 
+@pytest.mark.usefixtures("played_here")
 def test_workers_follow_the_demand(trace: str) -> None:
     scaled = (*SPEED, "--autoscale", "1:4", "--start-seconds", "2", "--max-running", "2", "--rate", "3")
     done = simulate(trace, *scaled, "--json")
@@ -61,6 +94,7 @@ def test_workers_follow_the_demand(trace: str) -> None:
     assert 1 < found["most_workers"] <= 4
 
 
+@pytest.mark.usefixtures("played_here")
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -87,6 +121,7 @@ def test_a_mistake_is_named(trace: str, flags: tuple[str, ...], said: str) -> No
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("played_here")
 def test_a_fault_of_the_trace_is_named_with_its_line(trace: str) -> None:
     path = Path(trace)
     path.write_text(path.read_text() + "soon,1,1\n")
@@ -95,6 +130,7 @@ def test_a_fault_of_the_trace_is_named_with_its_line(trace: str) -> None:
     assert "line 202: TIMESTAMP is 'soon'" in json.loads(done.stdout)["message"]
 
 
+@pytest.mark.usefixtures("played_here")
 def test_the_fewest_workers_are_found_and_have_a_price(trace: str) -> None:
     flags = (*SPEED, "--max-running", "2", "--rate", "3", "--ttft-ms", "300", "--hourly-price", "2.5")
     found = json.loads(simulate(trace, *flags, "--find-workers", "1:16", "--json").stdout)

@@ -155,14 +155,14 @@ def test_draft_tokens_change_nothing(name: str, oracles: Oracles, monkeypatch: p
     folder = oracles.family(name).folder
     ways: list[dict[str, Any]] = [{"temperature": 0.0}, {"temperature": 0.9, "seed": 5}]
     requests = [
-        request(f"{number}-{way}", prompt, max_tokens=40, logprob_count=1, **sampling)
+        request(f"{number}-{way}", prompt, max_tokens=28, logprob_count=1, **sampling)
         for number, prompt in enumerate(PROMPTS)
         for way, sampling in enumerate(ways)
     ]
     expected = finish_all(load(folder, prefix_cache=False), requests)
     drafter = Foreseeing({key: tokens(stream) for key, stream in expected.items()})
     monkeypatch.setattr(load_text_engine, "load_speculator", lambda *_: drafter)
-    cases: tuple[dict[str, Any], ...] = ({}, {"block_count": 16}, {"prefix_cache": False, "max_running_count": 1})
+    cases: tuple[dict[str, Any], ...] = ({}, {"block_count": 12}, {"prefix_cache": False, "max_running_count": 1})
     for settings in cases:
         engine = load(folder, speculation="on", **settings)
         for _ in range(2):
