@@ -34,6 +34,9 @@ class Stage:
     def __init__(self, shape: Shape, platform: Platform, seed: int) -> None:
         self._shape, self._platform, self._seed = shape, platform, seed
         self._undisturbed: dict[str, Answer] = {}
+        self._task_count = 0.0
+        """Tasks of the gateway before the first fault, with streams to all workers: those that a fault cut are opened
+        again when something is asked, and so may be absent before the next."""
         self.tired = False
         """True once a fault left something broken, so that the next one wants a fresh platform."""
 
@@ -43,8 +46,9 @@ class Stage:
         questions = await self._prepare(fault.pool)
         before = await read_metrics(self._platform.http)
         scene = Scene(self._platform, random.Random(f"{self._seed} {fault.name}"))
+        self._task_count = self._task_count or before["event_loop_tasks"]
         answers, probes, complaints = await self._play(fault, scene, questions)
-        leaked = await what_is_held(self._platform.http, before["event_loop_tasks"])
+        leaked = await what_is_held(self._platform.http, self._task_count)
         if not await wait_until_whole(self._platform, self._shape.worker_count):
             complaints.append("not whole again after 30 s")
         seen = observe(fault.name, answers, probes, self._undisturbed, scene.marks)
