@@ -1,8 +1,8 @@
 """Order of the tests: what takes longest comes first, so that no file is the last that all processes wait for.
 
-Files that share a platform go to one process, as one piece that comes first in their folder: an idle platform takes a
-tenth of a core, and each process would keep one of its own. So do files that look at the same sources, which are then
-parsed once.
+Files that share a platform go to one process, as one piece that comes last in their folder, because the platform runs
+until the process leaves that: an idle one takes a tenth of a core, and each process would keep one of its own. Files
+that look at the same sources go to one process too, which parses those once.
 """
 
 import re
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def place(item: pytest.Item) -> tuple[int, bool, float, str]:
         name = file_of(item)
-        return rank(name), name not in sharing, -bound_of(name, bounds), name
+        return rank(name), name in sharing, -bound_of(name, bounds), name
 
     items.sort(key=place)
 

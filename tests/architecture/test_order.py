@@ -44,13 +44,13 @@ def test_the_longest_folders_and_files_come_first_and_a_file_keeps_its_order(tmp
     assert found == [names[5], names[3], names[1], names[2], names[0], names[4]]
 
 
-def test_files_that_share_a_platform_come_first_in_their_folder_and_whole(tmp_path: Path) -> None:
+def test_files_that_share_a_platform_come_last_in_their_folder_and_whole(tmp_path: Path) -> None:
     (tmp_path / SHARING).mkdir(parents=True)
-    (tmp_path / SHARING / "test_z.py").write_text("def y(demo_platform: RunningPlatform) -> None: ...")
-    (tmp_path / SHARING / "test_a.py").write_text("def x(platform: RunningPlatform) -> None: ...")
-    shared = [make_item("tests/e2e/test_z.py::x"), make_item("tests/e2e/test_z.py::y")]
-    own, later = make_item("tests/e2e/test_a.py::x"), make_item("tests/libs/a.py::x")
-    assert order(tmp_path, later, own, *shared) == [item.nodeid for item in (*shared, own, later)]
+    (tmp_path / SHARING / "test_a.py").write_text("def y(demo_platform: RunningPlatform) -> None: ...")
+    (tmp_path / SHARING / "test_b.py").write_text("def x(platform: RunningPlatform) -> None: ...")
+    shared = [make_item("tests/e2e/test_a.py::x"), make_item("tests/e2e/test_a.py::y")]
+    own, later = make_item("tests/e2e/test_b.py::x"), make_item("tests/libs/a.py::x")
+    assert order(tmp_path, *shared, later, own) == [item.nodeid for item in (own, *shared, later)]
 
 
 class Process:

@@ -102,11 +102,13 @@ def _parameters(syntax: XmlArguments, written: str) -> Iterator[tuple[str, str]]
     while (start := written.find(syntax.before_name, at)) >= 0:
         at = start + len(syntax.before_name)
         name_end = written.find(first_mark, at, at + MAX_NAME)
+        if name_end < 0:
+            continue
         name = written[at:name_end].strip()
         value_start = name_end + len(first_mark)
         for mark in later_marks:
             value_start = _behind(written, value_start, mark)
-        if name_end < 0 or value_start < 0 or not name or "\n" in name:
+        if value_start < 0 or not name or "\n" in name:
             continue
         end = written.find(close, value_start)
         if end < 0:
