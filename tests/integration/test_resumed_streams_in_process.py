@@ -127,7 +127,8 @@ async def test_a_stream_whose_client_left_continues(clients: list[httpx2.AsyncCl
         rest = await resume(clients[count % 2], begun[0].data["id"], begun[-1].id)
         again = await resume(clients[0], begun[0].data["id"])
         assert said([*begun, *rest]) == said(again)
-        assert len(said(again)["text"]) > len(said(begun)["text"]) or case == "stop"
+        # On a busy machine, few events may hold all tokens.
+        assert len(said(again)["text"]) > len(said(begun)["text"]) or case == "stop" or said(begun)["finish"]
 
 
 async def test_the_header_of_browsers_says_the_place(clients: list[httpx2.AsyncClient]) -> None:
