@@ -70,8 +70,9 @@ def test_resuming_a_stream(root: Path, demo_platform: RunningPlatform, tmp_path:
     ],
 )
 def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expected: str) -> None:
+    """One of three answers has the word: some are sampled, and the bundled model may then speak of something else."""
     (code,) = blocks(root, "python", heading)
-    assert expected in run_python(demo_platform, code).lower()
+    assert any(expected in run_python(demo_platform, code).lower() for _ in range(3))
 
 
 def test_batches(root: Path, demo_platform: RunningPlatform) -> None:
@@ -87,8 +88,7 @@ def test_tools(root: Path, demo_platform: RunningPlatform) -> None:
 def test_responses_over_websocket_and_anthropics_messages(root: Path, demo_platform: RunningPlatform) -> None:
     socket, messages = blocks(root, "python", "Responses, and Anthropic's Messages")
     for code in (socket, messages):
-        # The bundled model has one of several things to say of KV caches.
-        assert "kv" in run_python(demo_platform, code).lower()
+        assert any("kv" in run_python(demo_platform, code).lower() for _ in range(3))
 
 
 def test_embeddings(root: Path, embedding_platform: RunningPlatform) -> None:
