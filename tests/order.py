@@ -38,7 +38,7 @@ APART = frozenset(
 
 
 class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Gives each process a file, or all of those that belong together."""
+    """Sends each process one file at a time, or one group of files that belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
         name = super()._split_scope(nodeid)

@@ -125,8 +125,8 @@ def _prompt(chance: random.Random) -> list[int]:
 
 
 def _ask(client: httpx2.Client, prompt: list[int]) -> dict[str, int]:
-    """Returns the tokens that were cached, by where they were. A second attempt, after the worker was silent for too
-    long, finds those that the first has computed, which say nothing."""
+    """Returns the number of cached tokens per tier. Empty for a request that was attempted twice: its second attempt
+    finds the blocks that its first one computed."""
     body = {"model": "headrace-demo", "prompt": prompt, "max_tokens": 1, "temperature": 0, "timings": True}
     answer = client.post("/v1/completions", json=body | {"ignore_eos": True, "cache": False})
     assert answer.status_code == httpx2.codes.OK, answer.text

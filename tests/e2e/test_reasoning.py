@@ -1,4 +1,4 @@
-"""A model that reasons: reasoning and answer are told apart, and reasoning ends where the client wants it to."""
+"""A reasoning model: reasoning is reported apart from the answer, and stays within the client's budget."""
 
 import json
 import shutil

@@ -65,7 +65,7 @@ def forking() -> Iterator[ForkedFollowers]:
 
 @pytest.fixture
 def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Has groups fork their followers. Those that are killed at the end are started as a worker starts them."""
+    """Makes groups fork their followers. The tests that kill followers start them the way a worker does."""
     started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
     monkeypatch.setattr(local_rendezvous, "subprocess", started)
     yield
