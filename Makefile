@@ -71,12 +71,17 @@ help:
 up: .venv/.local
 	@$(BIN)/headrace up
 
+# Huge pages for the heap where the kernel gives them on request: on a virtual machine whose page faults take 20 us, tests
+# in Python take a fifth less with them. Python's own allocator asks for none.
+HUGE_PAGES := $(if $(findstring [madvise],$(shell cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null)),\
+	PYTHONMALLOC=malloc GLIBC_TUNABLES=glibc.malloc.hugetlb=1)
+
 # Several processes take a file of tests each, in the order of tests/order.py: first those that start platforms, which
 # wait more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
 # Types are checked meanwhile. What `make test-emulated` has is left out, kept true by its record.
 test: lint unpacked-packages
-	@mkdir -p build; $(BIN)/mypy > build/mypy.log 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -m "not emulated" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder; \
+	@mkdir -p build; $(HUGE_PAGES) $(BIN)/mypy > build/mypy.log 2>&1 & types=$$!; \
+	$(HUGE_PAGES) $(BIN)/python -m pytest -m "not emulated" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder; \
 	tests=$$?; wait $$types; types=$$?; echo "Types:"; cat build/mypy.log; exit $$((tests ? tests : types))
 
 # Emulated instruction sets and Arm, sanitizers, the compiler's warnings, kernels for GPUs in Triton's interpreter: tests

@@ -29,6 +29,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
 # a step that takes a millisecond then takes fifty. It is read when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What `make test` sets for its own processes, xdist's too: the services that tests start run as users start them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for name in ("PYTHONMALLOC", "GLIBC_TUNABLES"):
+        os.environ.pop(name, None)
 # A shell that starts the suite in the background has it ignore Ctrl-C, and what the suite starts inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,11 +4,13 @@ delay no other client."""
 import asyncio
 import contextlib
 import gc
+import json
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from tests.services.gateway.served_bridge import PATIENCE, Gateway, answer, body_of, outcomes, serving, until
 
@@ -16,7 +18,16 @@ pytestmark = pytest.mark.anyio
 
 
 LOOP_SECONDS = 0.1
-"""Processor time after which all other tasks must have had a turn."""
+"""Processor time after which all other tasks must have had a turn, on a machine that does nothing else."""
+LONG_LIST = json.dumps(["a"] * 400_000).encode()
+
+
+def turn_seconds() -> float:
+    """Returns the processor time after which all other tasks must have had a turn on this machine as it is now: three
+    times that for parsing a long list where that is more. A virtual machine's page faults can make parsing slow."""
+    began = time.thread_time()
+    msgspec.json.decode(LONG_LIST)
+    return max(LOOP_SECONDS, 3 * (time.thread_time() - began))
 
 
 @contextlib.asynccontextmanager
@@ -74,7 +85,7 @@ async def test_a_list_of_a_million_is_refused_without_standing_still(path: str, 
         assert (status, error["code"]) == (413, "payload_too_large")
         assert time.process_time() - began < 2
 
-        assert longest() < LOOP_SECONDS
+        assert longest() < turn_seconds()
 
 
 @pytest.mark.slow
@@ -100,7 +111,7 @@ async def test_the_first_of_many_mistakes_ends_the_validation(path: str, fields:
         status, error = await gateway.post_apart(body, path)
         assert (status, error["param"]) == (400, param)
 
-        assert longest() < LOOP_SECONDS
+        assert longest() < turn_seconds()
 
 
 @pytest.mark.slow
@@ -123,7 +134,7 @@ async def test_a_body_within_the_limits_is_read_without_standing_still(fields: d
         status, _ = await gateway.post_apart(body, "/v1/completions")
         assert status in (200, 400)
 
-        assert longest() < LOOP_SECONDS
+        assert longest() < turn_seconds()
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"a":[{"b":['])
