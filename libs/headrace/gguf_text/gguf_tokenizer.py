@@ -10,9 +10,9 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.gguf_text.deepseek_patterns import DEEPSEEK_2, DEEPSEEK_3
 from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_parts import read_parts
+from headrace.gguf_text.pre_tokenizers import PRE_TOKENIZERS
 
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 """Token types whose text is never split."""
@@ -20,51 +20,6 @@ _UNSTRIPPED = ("<unk>", "<s>", "<|endoftext|>")
 """Marks of Phi-3 that keep the space behind them. Files have no field for it: the model's name decides."""
 _USUAL_BOS = {"llama": 1, "gemma4": 2}
 """Tokens that begin a text, by the kind of tokenizer, where files do not say."""
-_LLAMA3_NAMES = ("llama-bpe", "llama3")
-"""Pre-tokenizers that take a word whole where it is a token, and put a mark before every text."""
-_LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-_LOWER, _UPPER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-_WORD_START, _WORD_END = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_O200K = (
-    f"{_WORD_START}{_UPPER}*{_LOWER}+{_WORD_END}|{_WORD_START}{_UPPER}+{_LOWER}*{_WORD_END}"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-SPLIT_PATTERNS: dict[str, str | tuple[str, ...] | None] = {
-    "llama-bpe": _LLAMA3,
-    "llama3": _LLAMA3,
-    "smaug-bpe": _LLAMA3,
-    "dbrx": _LLAMA3,
-    "glm4": _LLAMA3,
-    "chatglm-bpe": _LLAMA3,
-    "qwen2": _QWEN2,
-    "deepseek-r1-qwen": _QWEN2,
-    "stablelm2": _QWEN2,
-    "deepseek-llm": DEEPSEEK_2,
-    "deepseek-v3": DEEPSEEK_3,
-    "gpt-4o": _O200K,
-    "llama4": _O200K,
-    "falcon": (
-        r"[\p{P}\$\+<=>\^~\|`]+",
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
-        r"[0-9][0-9][0-9]",
-    ),
-    "minimax-m2": _O200K,
-    "gpt-2": None,
-    "olmo": None,
-    "exaone4": None,
-    "command-r": None,
-    "refact": None,
-    "smollm": None,
-    "starcoder": None,
-    "default": None,
-}
-"""Patterns that split text before merging, by `tokenizer.ggml.pre`, one after the other. None is GPT-2's own."""
-_DIGITS_APART = ("command-r", "refact", "smollm", "starcoder")
-"""Pre-tokenizers that take each digit alone, before the pattern."""
 
 
 class GgufText:
@@ -146,7 +101,8 @@ class GgufText:
     def _ends(self) -> tuple[list[str], list[str]]:
         """Returns the tokens that are added before a text, and those after it."""
         kind = self.get("tokenizer.ggml.model")
-        has_bos = kind in _USUAL_BOS or self.get("tokenizer.ggml.pre") in _LLAMA3_NAMES
+        rules = PRE_TOKENIZERS.get(self.get("tokenizer.ggml.pre", ""))
+        has_bos = kind in _USUAL_BOS or (rules is not None and rules.keeps_tokens)
         bos, eos = self._token_id("bos", _USUAL_BOS.get(kind)), self._token_id("eos")
         before = [bos] if self.get("tokenizer.ggml.add_bos_token", has_bos) and bos is not None else []
         after = [eos] if self.get("tokenizer.ggml.add_eos_token", False) and eos is not None else []
@@ -158,17 +114,16 @@ class GgufText:
         return value if isinstance(value, int) and 0 <= value < len(self.tokens) else None
 
     def _byte_level(self) -> Tokenizer:
-        pattern_name = self.get("tokenizer.ggml.pre", "default")
-        if pattern_name not in SPLIT_PATTERNS:
-            known = ", ".join(SPLIT_PATTERNS)
-            raise Unsupported(f"GGUF pre-tokenizer {pattern_name!r} is not supported; supported: {known}")
+        name = self.get("tokenizer.ggml.pre", "default")
+        rules = PRE_TOKENIZERS.get(name)
+        if rules is None:
+            known = ", ".join(PRE_TOKENIZERS)
+            raise Unsupported(f"GGUF pre-tokenizer {name!r} is not supported; supported: {known}")
         vocabulary = {token: index for index, token in enumerate(self.tokens)}
-        tokenizer = Tokenizer(models.BPE(vocabulary, self._merges(), ignore_merges=pattern_name in _LLAMA3_NAMES))
-        found = SPLIT_PATTERNS[pattern_name]
-        patterns = (found,) if isinstance(found, str) else found or ()
-        digits = [pre_tokenizers.Digits(individual_digits=True)] if pattern_name in _DIGITS_APART else []
-        steps: list[Any] = [*digits, *(pre_tokenizers.Split(Regex(each), "isolated") for each in patterns)]
-        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=found is None))
+        tokenizer = Tokenizer(models.BPE(vocabulary, self._merges(), ignore_merges=rules.keeps_tokens))
+        digits = [pre_tokenizers.Digits(individual_digits=True)] if rules.splits_digits else []
+        steps: list[Any] = [*digits, *(pre_tokenizers.Split(Regex(each), "isolated") for each in rules.patterns)]
+        steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not rules.patterns))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)
         tokenizer.decoder = decoders.ByteLevel()
         return tokenizer

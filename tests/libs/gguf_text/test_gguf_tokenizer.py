@@ -8,6 +8,7 @@ import gguf
 import pytest
 
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.errors import Unsupported
 from headrace.gguf_text.gguf_header import GgufHeader
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.pieces import pieces_of
@@ -151,3 +152,59 @@ def test_text_is_split_by_the_pattern_that_the_file_names(pre: str, expected: li
     found = splitter.pre_tokenize_str("HelloWorld'll 12345 a/\n\n")
     spoken = [piece.replace("Ġ", " ").replace("Ċ", "\n") for piece, _ in found]
     assert spoken == expected
+
+
+def words_of(path: Path, name: str, text: str) -> list[str]:
+    """Splits a text as a file with the pre-tokenizer `name` does."""
+    written = write(path / "m.gguf", {"a": NORMAL, "aa": NORMAL}, "gpt2", pre=name, merges=["a a"])
+    splitter = GgufText(written).tokenizer().pre_tokenizer
+    assert splitter is not None
+    found = [text[begin:end] for _, (begin, end) in splitter.pre_tokenize_str(text)]
+    assert "".join(found) == text
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        ("llama-bpe falcon-h1 lfm2 pixtral dbrx", "It'S 1234 isn't", ["It", "'S", " ", "123", "4", " isn", "'t"]),
+        ("qwen2 hunyuan qwen35 seed-coder", "It'S 12 isn't", ["It", "'S", " ", "1", "2", " isn", "'t"]),
+        ("qwen2 hunyuan", "ne\u0301e (a\u0301)", ["ne", "\u0301e", " (", "a", "\u0301)"]),
+        ("qwen35", "ne\u0301e (a\u0301)", ["ne\u0301e", " (", "a\u0301", ")"]),
+        ("qwen2 qwen35", "a;\n\nb", ["a", ";\n\n", "b"]),
+        ("seed-coder", "a;\n\nb", ["a", ";", "\n\n", "b"]),
+        ("tekken", "theLastOne isn't 12/\nx", ["the", "Last", "One", " isn", "'t", " ", "1", "2", "/\n", "x"]),
+        ("gpt-4o llama4", "theLast isn't 1234!\n/x", ["the", "Last", " isn't", " ", "123", "4", "!\n/", "x"]),
+        ("kimi-k2", "see見出し 1234!\n/x", ["see", "見出", "し", " ", "123", "4", "!\n", "/x"]),
+        ("gpt-4o", "see見出し", ["see見出し"]),
+        ("hunyuan-dense deepseek-v3", "see見出し 12345.a", ["see", "見出し", " ", "123", "45", ".a"]),
+        ("bailingmoe", "it's\n\nb 12", ["it", "'s", "\n\n", "b", " ", "1", "2"]),
+        ("gpt-2 mpt exaone4", "isn't It'S 123", ["isn", "'t", " It", "'", "S", " 123"]),
+        ("exaone starcoder command-r", "isn't 123", ["isn", "'t", " ", "1", "2", "3"]),
+    ],
+)
+def test_text_is_split_as_the_pre_tokenizer_of_the_file_says(
+    names: str, text: str, expected: list[str], tmp_path: Path
+) -> None:
+    for name in names.split():
+        assert words_of(tmp_path, name, text) == expected, name
+
+
+def test_a_word_that_is_a_token_stays_whole_where_the_pre_tokenizer_says_so(tmp_path: Path) -> None:
+    """Tekken's files do not list every merge that leads to a token, and begin a text with a mark unless they say
+    otherwise."""
+    tokens = {"a": NORMAL, "b": NORMAL, "ba": NORMAL, "<s>": CONTROL, "ab": NORMAL}
+    found = {
+        name: GgufText(write(tmp_path / name, tokens, "gpt2", pre=name, merges=["b a"], bos_token_id=3)).tokenizer()
+        for name in ("tekken", "qwen2")
+    }
+    assert found["tekken"].encode("ab").tokens == ["<s>", "ab"]
+    assert found["qwen2"].encode("ab").tokens == ["a", "b"]
+
+
+def test_an_unknown_pre_tokenizer_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", {"a": NORMAL}, "gpt2", pre="chameleon", merges=["a a"])
+    with pytest.raises(
+        Unsupported, match=r"pre-tokenizer 'chameleon' is not supported; supported: llama-bpe, .*tekken"
+    ):
+        GgufText(path).tokenizer()

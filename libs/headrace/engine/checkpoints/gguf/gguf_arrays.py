@@ -46,6 +46,8 @@ LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
 """Names of the epsilon of layer norms, in Cohere, StableLM and GPT-NeoX, StarCoder 2, Nemotron and Falcon."""
+STATE_NORM = ".ssm_norm.weight"
+"""End of the names of norms of what states return, to which converters add nothing."""
 DECAYS = ".ssm_a"
 """End of the names of the decays of states."""
 ROPE_FACTORS = "rope_freqs.weight"
@@ -128,7 +130,7 @@ class GgufArrays:
             return self._latent_up(f"blk.{both[1]}", shape)
         gguf_name, expert = self._find(name, shape)
         values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
-        if gguf_name.endswith("norm.weight"):
+        if gguf_name.endswith("norm.weight") and not gguf_name.endswith(STATE_NORM):
             values = values - np.float32(self._architecture.norm_offset)
         return self._logarithms(gguf_name, values) if gguf_name.endswith(DECAYS) else values
 

@@ -9,6 +9,7 @@ from headrace.errors.tree import Unsupported
 
 _SANDWICH_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
 _QUERY_BIAS = {"attention_bias": "attn_q"}
+WINDOW, WINDOW_PATTERN = "attention.sliding_window", "attention.sliding_window_pattern"
 _SECOND_NORM = "attn_norm_2"
 """Norm of attention's inputs in those files of Falcon whose blocks have a norm each."""
 
@@ -40,10 +41,28 @@ def partial_rotation(metadata: GgufMetadata) -> Mapping[str, Any]:
     return {"partial_rotary_factor": metadata.integer("rope.dimension_count", head_size) / head_size}
 
 
-def _olmo2(metadata: GgufMetadata) -> Mapping[str, Any]:
-    if metadata.has("attention.sliding_window"):
-        raise Unsupported(f"{metadata.path}: OLMo 3 is not supported as GGUF: serve its folder of safetensors")
-    return {}
+def _mistral3(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Adds what Ministral 3 has beside YaRN's usual settings: the factor does not scale attention, and queries of long
+    contexts are scaled. Mistral Small 3 has neither."""
+    if metadata.text("rope.scaling.type", "none") != "yarn":
+        return {}
+    rope = {
+        "rope_type": "yarn",
+        "factor": metadata.number("rope.scaling.factor"),
+        "original_max_position_embeddings": metadata.integer("rope.scaling.original_context_length"),
+        "mscale": 1.0,
+        "mscale_all_dim": metadata.number("rope.scaling.yarn_log_multiplier", 1.0),
+        "llama_4_scaling_beta": metadata.number("attention.temperature_scale", 0.0),
+    }
+    return {"rope_scaling": rope}
+
+
+def _olmo3(metadata: GgufMetadata) -> Mapping[str, Any]:
+    windowed = metadata.numbers(WINDOW_PATTERN)
+    return {
+        "sliding_window": metadata.integer(WINDOW),
+        "layer_types": ["sliding_attention" if each else "full_attention" for each in windowed],
+    }
 
 
 def _exaone4(metadata: GgufMetadata) -> Mapping[str, Any]:
@@ -110,7 +129,10 @@ def _gpt_oss(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+OLMO3 = GgufArchitecture("Olmo3ForCausalLM", _SANDWICH_NAMES, describe=_olmo3)
 LATER_ARCHITECTURES = {
+    "mistral3": GgufArchitecture("Ministral3ForCausalLM", interleaves_heads=True, describe=_mistral3),
+    "arcee": GgufArchitecture("ArceeForCausalLM", interleaves_heads=True),
     "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
     "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=granite_factors),
     "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=partial_rotation, biased_modules=_QUERY_BIAS),
@@ -127,7 +149,7 @@ LATER_ARCHITECTURES = {
         biased_modules=_QUERY_BIAS,
         describe=_gpt_oss,
     ),
-    "olmo2": GgufArchitecture("Olmo2ForCausalLM", _SANDWICH_NAMES, describe=_olmo2),
+    "olmo2": GgufArchitecture("Olmo2ForCausalLM", _SANDWICH_NAMES),
     "exaone4": GgufArchitecture("Exaone4ForCausalLM", _SANDWICH_NAMES, describe=_exaone4),
     "command-r": GgufArchitecture("CohereForCausalLM", describe=_command_r),
     "cohere2": GgufArchitecture("Cohere2ForCausalLM", describe=_cohere2),
@@ -152,4 +174,4 @@ LATER_ARCHITECTURES = {
         biased_modules={**_QUERY_BIAS, "mlp_bias": "ffn_down"},
     ),
 }
-"""Architectures by their GGUF names."""
+"""Architectures by their GGUF names. OLMo 3's files use OLMo 2's."""

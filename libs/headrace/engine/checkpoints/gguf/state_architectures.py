@@ -41,6 +41,12 @@ _NEMOTRON_NAMES = {
     "mixer.shared_experts.up_proj": "ffn_up_shexp",
     "mixer.shared_experts.down_proj": "ffn_down_shexp",
 }
+_FALCON_NAMES = {
+    **LAYER_NAMES,
+    **_space_names("mamba"),
+    # The one name without an ending.
+    "post_attention_layernorm.weight": "ffn_norm",
+}
 
 
 def _lfm2(metadata: GgufMetadata) -> Mapping[str, Any]:
@@ -70,14 +76,32 @@ def _lfm2_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
     }
 
 
+def _space_sizes(
+    metadata: GgufMetadata, heads: str, head_size: str, state_size: str, groups: str, taps: str
+) -> Mapping[str, int]:
+    """Reads the sizes of a state space, under the given keys of config.json."""
+    head_count = metadata.integer("ssm.time_step_rank")
+    return {
+        heads: head_count,
+        head_size: metadata.integer("ssm.inner_size") // head_count,
+        state_size: metadata.integer("ssm.state_size"),
+        groups: metadata.integer("ssm.group_count"),
+        taps: metadata.integer("ssm.conv_kernel"),
+    }
+
+
+_MAMBA_KEYS = ("mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv")
+
+
 def _nemotron_h(metadata: GgufMetadata) -> Mapping[str, Any]:
     """Reads the kind of each layer off its sizes: attention has KV heads, a feed-forward block has inner units. Leaves
     out the last layers, which predict further tokens."""
     count = metadata.integer("block_count") - metadata.integer("nextn_predict_layers", 0)
     heads, inner = metadata.integers("attention.head_count_kv"), metadata.integers("feed_forward_length")
     feeding = "moe" if metadata.integer("expert_count", 0) else "mlp"
-    space_heads = metadata.integer("ssm.time_step_rank")
+    keys = ("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "conv_kernel")
     return {
+        **_space_sizes(metadata, *keys),
         "num_hidden_layers": count,
         "num_key_value_heads": max(heads),
         "layer_types": [
@@ -85,11 +109,6 @@ def _nemotron_h(metadata: GgufMetadata) -> Mapping[str, Any]:
             for kv_heads, units in list(zip(heads, inner, strict=False))[:count]
         ],
         "layer_norm_epsilon": metadata.number("attention.layer_norm_rms_epsilon"),
-        "mamba_num_heads": space_heads,
-        "mamba_head_dim": metadata.integer("ssm.inner_size") // space_heads,
-        "ssm_state_size": metadata.integer("ssm.state_size"),
-        "n_groups": metadata.integer("ssm.group_count"),
-        "conv_kernel": metadata.integer("ssm.conv_kernel"),
     }
 
 
@@ -111,23 +130,39 @@ def _nemotron_h_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 def _granite_hybrid(metadata: GgufMetadata) -> Mapping[str, Any]:
     """Reads which layers attend off their numbers of KV heads."""
-    counts, space_heads = metadata.integers("attention.head_count_kv"), metadata.integer("ssm.time_step_rank")
+    counts = metadata.integers("attention.head_count_kv")
     expert_count = metadata.integer("expert_count", 0)
     experts = {"num_experts_per_tok": metadata.integer("expert_used_count")} if expert_count else {}
     return {
         **block_factors(metadata),
         **experts,
+        **_space_sizes(metadata, *_MAMBA_KEYS),
         "num_local_experts": expert_count,
         "shared_intermediate_size": metadata.integer("expert_shared_feed_forward_length", 0),
         "fuses_shared_gates": False,
         "num_key_value_heads": max(counts),
         "layer_types": ["attention" if count else "mamba" for count in counts],
         "position_embedding_type": "rope" if metadata.flag("rope.scaling.finetuned", default=True) else "nope",
-        "mamba_n_heads": space_heads,
-        "mamba_d_head": metadata.integer("ssm.inner_size") // space_heads,
-        "mamba_d_state": metadata.integer("ssm.state_size"),
-        "mamba_n_groups": metadata.integer("ssm.group_count"),
-        "mamba_d_conv": metadata.integer("ssm.conv_kernel"),
+    }
+
+
+def _falcon_h1(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Leaves all factors at one: converters multiply the weights by them."""
+    return {
+        **_space_sizes(metadata, *_MAMBA_KEYS),
+        "mamba_d_ssm": metadata.integer("ssm.inner_size"),
+        "mamba_norm_before_gate": False,
+    }
+
+
+def _mamba2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """Sets the sizes of attention and of feed-forward blocks, which no layer has, to one."""
+    return {
+        **_space_sizes(metadata, "num_heads", "head_dim", "state_size", "n_groups", "conv_kernel"),
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "intermediate_size": 1,
+        "layer_norm_epsilon": metadata.number("attention.layer_norm_rms_epsilon"),
     }
 
 
@@ -148,6 +183,19 @@ STATE_ARCHITECTURES = {
         interleaves_heads=True,
         describe=_granite_hybrid,
         examine=_shared_size,
+    ),
+    "falcon-h1": GgufArchitecture(
+        "FalconH1ForCausalLM",
+        _FALCON_NAMES,
+        biased_modules={"mamba_conv_bias": "ssm_conv1d"},
+        optional_modules={"mamba_rms_norm": "ssm_norm"},
+        describe=_falcon_h1,
+    ),
+    "mamba2": GgufArchitecture(
+        "Mamba2ForCausalLM",
+        {**LAYER_NAMES, **_space_names("mixer")},
+        biased_modules={"use_conv_bias": "ssm_conv1d", "use_bias": "ssm_in"},
+        describe=_mamba2,
     ),
     "lfm2moe": GgufArchitecture("Lfm2MoeForCausalLM", _EXPERT_NAMES, _TOP_NAMES, describe=_lfm2_moe),
 }

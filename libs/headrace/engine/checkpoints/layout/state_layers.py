@@ -1,5 +1,6 @@
 """Tensors of the layers that keep a state, by their names in Hugging Face checkpoints."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -132,21 +133,25 @@ def _delta_products(
     weights: DecoderWeights[ArrayT, WeightT], facts: GatedDelta, prefix: str, hidden_size: int
 ) -> tuple[Projection[ArrayT, WeightT], Projection[ArrayT, WeightT]]:
     value_rows, heads = facts.value_row_count, facts.value_head_count
-    if not facts.groups_rows:
-        sizes = ({"in_proj_qkv": facts.channels, "in_proj_z": value_rows}, {"in_proj_b": heads, "in_proj_a": heads})
-        inputs, rates = (
-            weights.projection({f"{prefix}.{name}": size for name, size in each.items()}, hidden_size, has_bias=False)
-            for each in sizes
-        )
-        return inputs, rates
     share = heads // facts.key_head_count
-    inputs = weights.projection({f"{prefix}.in_proj_qkvz": facts.channels + value_rows}, hidden_size, has_bias=False)
-    rates = weights.projection({f"{prefix}.in_proj_ba": 2 * heads}, hidden_size, has_bias=False)
-    group = (facts.key_size, facts.key_size, share * facts.value_size, share * facts.value_size)
-    orders = (split_rows(facts.key_head_count, sizes) for sizes in (group, (share, share)))
-    inputs, rates = (
-        weights.reordered(each, np.concatenate(order)) for each, order in zip((inputs, rates), orders, strict=True)
-    )
+
+    def read(sizes: Mapping[str, int], group: Sequence[int] = ()) -> Projection[ArrayT, WeightT]:
+        """Reads a product, and sorts its rows by kind where checkpoints have a `group` of rows for each key head."""
+        names = {f"{prefix}.{name}": size for name, size in sizes.items()}
+        product = weights.projection(names, hidden_size, has_bias=False)
+        if not group:
+            return product
+        return weights.reordered(product, np.concatenate(split_rows(facts.key_head_count, group)))
+
+    if facts.groups_inputs:
+        group = (facts.key_size, facts.key_size, share * facts.value_size, share * facts.value_size)
+        inputs = read({"in_proj_qkvz": facts.channels + value_rows}, group)
+    else:
+        inputs = read({"in_proj_qkv": facts.channels, "in_proj_z": value_rows})
+    if facts.groups_rates:
+        rates = read({"in_proj_ba": 2 * heads}, (share, share))
+    else:
+        rates = read({"in_proj_b": heads, "in_proj_a": heads})
     return inputs, rates
 
 

@@ -1,6 +1,5 @@
 """GGUF files of the families that came later compute what transformers computes from the folder."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
 from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.tiny_models import make_family, make_prompts
-
-from headrace.errors import Unsupported
 
 PERIOD = ["sliding_attention"] * 3 + ["full_attention", "sliding_attention"]
 """Windows as all released models of a family have them: files do not say."""
@@ -63,12 +60,3 @@ def test_blocks_find_their_place(tmp_path: Path, family: str) -> None:
     expected = logits(tmp_path / "folder", sequence)
     found = logits(convert(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0), sequence)
     assert (found - expected).norm() < 0.2 * expected.norm()
-
-
-def test_olmo3_is_refused_by_name(tmp_path: Path) -> None:
-    make_family(tmp_path / "folder", "olmo2")
-    file = tmp_path / "folder" / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"sliding_window": 24}))
-    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
-    with pytest.raises(Unsupported, match="OLMo 3"):
-        logits(path, (1, 2, 3))

@@ -10,14 +10,20 @@ class GatedDelta:
 
     key_head_count: int
     value_head_count: int
-    """Heads of values, and of the state. Consecutive ones share the query and key of a head."""
+    """Heads of values, and of the state. Several share the query and key of a head."""
     key_size: int
     value_size: int
     width: int
     """Taps of the convolution, the token itself included."""
-    groups_rows: bool
-    """Whether checkpoints have the rows of each key head, of all kinds, one after the other. Otherwise each kind has a
-    matrix of its own."""
+    groups_inputs: bool = False
+    """Whether checkpoints have the queries, keys, values and gates of each key head one after the other, in one matrix.
+    Otherwise gates have a matrix of their own."""
+    groups_rates: bool = False
+    """Whether checkpoints have the two rates of each key head one after the other, in one matrix. Otherwise each rate
+    has a matrix of its own."""
+    tiles_heads: bool = False
+    """Whether value heads that share a key head stand as far apart as there are key heads. Otherwise they are
+    consecutive."""
 
     @property
     def key_row_count(self) -> int:

@@ -18,14 +18,16 @@ STACKED = StackedExperts(
 )
 
 
-def _blocks(config: DecoderConfig, raw: Mapping[str, Any], *, groups_rows: bool) -> DecoderConfig:
+def _blocks(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     mixer = GatedDelta(
         key_head_count=int(raw["linear_num_key_heads"]),
         value_head_count=int(raw["linear_num_value_heads"]),
         key_size=int(raw["linear_key_head_dim"]),
         value_size=int(raw["linear_value_head_dim"]),
         width=int(raw["linear_conv_kernel_dim"]),
-        groups_rows=groups_rows,
+        groups_inputs=bool(raw["groups_inputs"]),
+        groups_rates=bool(raw["groups_rates"]),
+        tiles_heads=bool(raw["tiles_heads"]),
     )
     interval = int(raw["full_attention_interval"])
     usual = [RECURRENCE if (index + 1) % interval else ATTENTION for index in range(config.layer_count)]
@@ -58,15 +60,11 @@ def _experts(config: DecoderConfig, raw: Mapping[str, Any], stacked: StackedExpe
 
 
 def _adapt_next(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    return replace(_blocks(config, raw, groups_rows=True), experts=_experts(config, raw, None))
-
-
-def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    return _blocks(config, raw, groups_rows=False)
+    return replace(_blocks(config, raw), experts=_experts(config, raw, None))
 
 
 def _adapt_experts(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    return replace(_adapt(config, raw), experts=_experts(config, raw, STACKED))
+    return replace(_blocks(config, raw), experts=_experts(config, raw, STACKED))
 
 
 _DEFAULTS = {
@@ -78,6 +76,10 @@ _DEFAULTS = {
     "linear_value_head_dim": 128,
     "linear_num_key_heads": 16,
     "linear_num_value_heads": 32,
+    # Nothing that config.json has: GGUF files order rows in other ways.
+    "groups_inputs": False,
+    "groups_rates": False,
+    "tiles_heads": False,
 }
 _EXPERT_DEFAULTS = {
     **_DEFAULTS,
@@ -87,11 +89,16 @@ _EXPERT_DEFAULTS = {
     "shared_expert_intermediate_size": 512,
     "norm_topk_prob": True,
 }
-QWEN3_NEXT = Family(
-    "Qwen3NextForCausalLM", _adapt_next, {**_EXPERT_DEFAULTS, "num_experts": 512, "num_experts_per_tok": 10}
-)
-QWEN3_5 = Family("Qwen3_5ForCausalLM", _adapt, _DEFAULTS)
-QWEN3_5_MULTIMODAL = Family("Qwen3_5ForConditionalGeneration", _adapt, _DEFAULTS, is_nested=True)
+_NEXT_DEFAULTS = {
+    **_EXPERT_DEFAULTS,
+    "num_experts": 512,
+    "num_experts_per_tok": 10,
+    "groups_inputs": True,
+    "groups_rates": True,
+}
+QWEN3_NEXT = Family("Qwen3NextForCausalLM", _adapt_next, _NEXT_DEFAULTS)
+QWEN3_5 = Family("Qwen3_5ForCausalLM", _blocks, _DEFAULTS)
+QWEN3_5_MULTIMODAL = Family("Qwen3_5ForConditionalGeneration", _blocks, _DEFAULTS, is_nested=True)
 _MOE_DEFAULTS = {**_EXPERT_DEFAULTS, "num_experts": 256, "num_experts_per_tok": 8}
 QWEN3_5_MOE = Family("Qwen3_5MoeForCausalLM", _adapt_experts, _MOE_DEFAULTS)
 QWEN3_5_MOE_MULTIMODAL = Family("Qwen3_5MoeForConditionalGeneration", _adapt_experts, _MOE_DEFAULTS, is_nested=True)

@@ -64,7 +64,8 @@ class DeltaNet:
         return (normalized * self.activate(gates.contiguous())).to(inputs.dtype)
 
     def _heads(self, convolved: Tensor, rates: Tensor) -> DeltaInputs:
-        """Splits rows into heads. Consecutive value heads share a query and a key."""
+        """Splits rows into heads. Consecutive value heads share a query and a key, or have a copy of their own where
+        they are elsewhere."""
         facts, count = self.facts, len(convolved)
         sizes = [facts.key_row_count, facts.key_row_count, facts.value_row_count]
         queries, keys, values = torch.split(convolved, sizes, dim=1)
@@ -78,6 +79,8 @@ class DeltaNet:
         )
 
     def _normalized(self, rows: Tensor, norm: RowNorm) -> Tensor:
-        """Normalizes queries or keys of all heads: [tokens, key heads, keys]."""
-        size = self.facts.key_size
-        return norm(rows.reshape(-1, size)).view(len(rows), -1, size)
+        """Normalizes queries or keys of all heads: [tokens, key heads, keys], or [tokens, value heads, keys] of tiled
+        heads."""
+        facts = self.facts
+        heads = norm(rows.reshape(-1, facts.key_size)).view(len(rows), -1, facts.key_size)
+        return heads.repeat(1, facts.value_head_count // facts.key_head_count, 1) if facts.tiles_heads else heads

@@ -1,0 +1,66 @@
+"""GGUF files of Qwen3-Next and Qwen3.5 compute what transformers computes from the folder."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+from tests.libs.engine.checkpoints.families.oracles import load, prompt_logits
+from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
+from tests.libs.engine.gguf_deltas import convert_delta
+from tests.libs.engine.tiny_models import make_family, make_prompts
+
+from headrace.errors import InvalidCheckpoint
+
+(PROMPT,) = make_prompts((60,))
+DELTA_FAMILIES = ["qwen3_next", "qwen3_5", "qwen3_5_moe"]
+WHOLE_BLOCKS = {"linear_value_head_dim": 16, "intermediate_size": 96}
+WHOLE_EXPERTS = {"moe_intermediate_size": 64, "shared_expert_intermediate_size": 32}
+"""Sizes of which blocks of 32 numbers make up rows."""
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [*((family, {}) for family in DELTA_FAMILIES), ("qwen3_next", {"joins_inputs": True})],
+    ids=[*DELTA_FAMILIES, "qwen3_next-first"],
+)
+def test_a_converted_model_computes_what_transformers_does(
+    family: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    oracle = make_family(tmp_path / "folder", family)
+    path = convert_delta(tmp_path / "folder", tmp_path / "model.gguf", **options)
+    with torch.inference_mode():
+        expected = oracle(torch.tensor([PROMPT])).logits[0, :-1]
+    torch.testing.assert_close(logits(path, PROMPT), expected, rtol=1e-3, atol=1e-3)
+    file, folder = load(path), load(tmp_path / "folder")
+    assert (file.spec.parameter_count, file.spec.memory) == (folder.spec.parameter_count, folder.spec.memory)
+
+
+@pytest.mark.parametrize("family", DELTA_FAMILIES)
+def test_blocks_find_their_place(family: str, tmp_path: Path) -> None:
+    """Value heads stay where the file has them: a block may hold columns of two. Rounding sends a few tokens to other
+    experts; rows elsewhere would change all numbers."""
+    sizes = WHOLE_BLOCKS if family == "qwen3_5" else WHOLE_BLOCKS | WHOLE_EXPERTS
+    make_family(tmp_path / "folder", family, **sizes)
+    path = convert_delta(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0)
+    expected = logits(tmp_path / "folder", PROMPT)
+    assert (logits(path, PROMPT) - expected).norm() < 0.5 * expected.norm()
+
+
+def test_a_file_may_list_the_layers_that_keep_a_state(tmp_path: Path) -> None:
+    kinds = ["full_attention", "linear_attention", "linear_attention", "full_attention"]
+    make_family(tmp_path / "folder", "qwen3_5", layer_types=kinds)
+    path = convert_delta(tmp_path / "folder", tmp_path / "model.gguf", lists_layers=True)
+    found, expected = (prompt_logits(load(each), PROMPT) for each in (path, tmp_path / "folder"))
+    assert float((found - expected).abs().max()) <= 1e-4
+
+
+def test_no_value_heads_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_family(tmp_path / "folder", "qwen3_5")
+    monkeypatch.setattr(
+        gguf.GGUFWriter, "add_ssm_time_step_rank", lambda writer, _: writer.add_uint32("qwen35.ssm.time_step_rank", 0)
+    )
+    with pytest.raises(InvalidCheckpoint, match="a size in its metadata is 0"):
+        load(convert_delta(tmp_path / "folder", tmp_path / "model.gguf"))
