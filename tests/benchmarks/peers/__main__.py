@@ -4,11 +4,11 @@
                                      [--page docs/results/2026-12-01-peers.md]
 
 A shape is a name, or the path of a config.json. With ".q4_k_m" after a name, with experts (gpt-oss-20b.4-layers,
-qwen3-30b-a3b.6-layers), with states (lfm2-350m, lfm2-1.2b), or with the path of a GGUF file, llama.cpp and Headrace run
-the same file instead. Peers are set up in `--folder` when they are first wanted; one that cannot be set up is left out
-and named. Prints medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON
-line for each shape. `--page` also writes a page, anew after each shape. vLLM has int4 kernels for AVX-512 only:
-elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
+qwen3-30b-a3b.6-layers), with states (lfm2-350m, lfm2-1.2b, qwen3.5-0.8b, qwen3.5-4b), or with the path of a GGUF file,
+llama.cpp and Headrace run the same file instead. Peers are set up in `--folder` when they are first wanted; one that
+cannot be set up is left out and named. Prints medians and ratios to the best peer, with the read bandwidth of the same
+minutes; ends with one JSON line for each shape. `--page` also writes a page, anew after each shape. vLLM has int4
+kernels for AVX-512 only: elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pathlib import Path
 import torch
 from rich.table import Table
 from tests.benchmarks.peers import llama_cpp
+from tests.benchmarks.peers.delta_gguf import DELTA_SHAPES, write_delta
 from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python, vllm_python
 from tests.benchmarks.peers.expert_gguf import EXPERT_SHAPES, write_experts
 from tests.benchmarks.peers.gguf_checkpoint import write_gguf, write_q4_k_m
@@ -65,7 +66,7 @@ def make_engines(shape: str, programs: Mapping[str, Path], arguments: argparse.N
     """Returns the function that measures each engine. Writes the checkpoints first."""
     threads, tokens = str(arguments.threads), arguments.prompt_tokens
     name = shape.replace("/", "_")
-    is_gguf = shape.endswith((".gguf", BLOCKS)) or shape in {**EXPERT_SHAPES, **STATE_SHAPES}
+    is_gguf = shape.endswith((".gguf", BLOCKS)) or shape in {**EXPERT_SHAPES, **STATE_SHAPES, **DELTA_SHAPES}
     gguf_file = Path(shape) if shape.endswith(".gguf") else arguments.folder / f"{name}.gguf"
     checkpoint = gguf_file if is_gguf else arguments.folder / name
     write_missing(shape, checkpoint, gguf_file)
@@ -92,6 +93,8 @@ def write_missing(shape: str, checkpoint: Path, gguf_file: Path) -> None:
         write_experts(gguf_file, EXPERT_SHAPES[shape])
     if shape in STATE_SHAPES and not gguf_file.exists():
         write_states(gguf_file, STATE_SHAPES[shape])
+    if shape in DELTA_SHAPES and not gguf_file.exists():
+        write_delta(gguf_file, DELTA_SHAPES[shape])
     if checkpoint == gguf_file:
         return
     if not (checkpoint / "config.json").exists():

@@ -22,14 +22,29 @@ Config = Mapping[str, Any]
 
 
 def convert_delta(
-    folder: Path, path: Path, kind: Kind = Kind.F32, *, joins_inputs: bool = False, lists_layers: bool = False
+    folder: Path,
+    path: Path,
+    kind: Kind = Kind.F32,
+    *,
+    joins_inputs: bool = False,
+    lists_layers: bool = False,
+    predicts: bool = False,
 ) -> Path:
     """Converts a Hugging Face folder. Matrices have `kind`. `joins_inputs`: whether all inputs of a layer of Qwen3-Next
-    are one matrix, as in its first files. `lists_layers`: whether the file lists which layers keep a state."""
+    are one matrix, as in its first files. `lists_layers`: whether the file lists which layers keep a state. `predicts`:
+    whether one layer more predicts further tokens; its tensors, which nothing reads, are left out."""
     config = json.loads((folder / "config.json").read_text())
     architecture = ARCHITECTURES[config["model_type"]]
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
-    add_metadata(writer, config, lists_layers=lists_layers)
+    kinds = [*config["layer_types"], *["full_attention"] * predicts]
+    writer.add_block_count(len(kinds))
+    if predicts:
+        writer.add_nextn_predict_layers(1)
+    if lists_layers:
+        writer.add_array(f"{writer.arch}.attention.recurrent_layers", [kind == "linear_attention" for kind in kinds])
+    else:
+        writer.add_full_attention_interval(4)
+    add_metadata(writer, config)
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     for name, values in merge_experts(load_arrays(folder)).items():
         for new_name, converted in convert_tensor(name, values, config, joins_inputs=joins_inputs):
@@ -44,13 +59,9 @@ def convert_delta(
     return path
 
 
-def add_metadata(writer: gguf.GGUFWriter, config: Config, *, lists_layers: bool) -> None:
-    """Sizes, and one layer more than there are: it predicts further tokens, and is left out."""
-    kinds = config["layer_types"]
+def add_metadata(writer: gguf.GGUFWriter, config: Config) -> None:
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(len(kinds) + 1)
-    writer.add_nextn_predict_layers(1)
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
@@ -59,16 +70,13 @@ def add_metadata(writer: gguf.GGUFWriter, config: Config, *, lists_layers: bool)
     rope = config["rope_parameters"]
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_rope_dimension_count(int(config["head_dim"] * rope["partial_rotary_factor"]))
+    if config["model_type"] != "qwen3_next":
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
     writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
     writer.add_ssm_state_size(config["linear_key_head_dim"])
     writer.add_ssm_group_count(config["linear_num_key_heads"])
     writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
     writer.add_ssm_inner_size(config["linear_value_head_dim"] * config["linear_num_value_heads"])
-    if lists_layers:
-        recurs = [kind == "linear_attention" for kind in kinds]
-        writer.add_array(f"{writer.arch}.attention.recurrent_layers", [*recurs, False])
-    else:
-        writer.add_full_attention_interval(4)
     if config.get("num_experts"):
         writer.add_expert_count(config["num_experts"])
         writer.add_expert_used_count(config["num_experts_per_tok"])

@@ -17,6 +17,7 @@ _NAMES = {
 _EXPERT_NAMES = {**_NAMES, "feed_forward.gate": "ffn_gate_inp", "feed_forward.expert_bias": "exp_probs_b.bias"}
 _BIASES = {"mamba_conv_bias": ".ssm_conv1d.bias", "mamba_proj_bias": ".ssm_in.bias"}
 _TOP_NAMES = {"model.norm": "token_embd_norm"}
+_RMS_EPSILON = "attention.layer_norm_rms_epsilon"
 
 
 def _space_names(module: str) -> dict[str, str]:
@@ -59,7 +60,7 @@ def _lfm2(metadata: GgufMetadata) -> Mapping[str, Any]:
         "layer_types": ["full_attention" if count else "conv" for count in layers],
         "conv_L_cache": metadata.integer("shortconv.l_cache"),
         "block_auto_adjust_ff_dim": False,
-        "norm_eps": metadata.number("attention.layer_norm_rms_epsilon"),
+        "norm_eps": metadata.number(_RMS_EPSILON),
     }
 
 
@@ -108,7 +109,8 @@ def _nemotron_h(metadata: GgufMetadata) -> Mapping[str, Any]:
             "full_attention" if kv_heads else feeding if units else "linear_attention"
             for kv_heads, units in list(zip(heads, inner, strict=False))[:count]
         ],
-        "layer_norm_epsilon": metadata.number("attention.layer_norm_rms_epsilon"),
+        # Files may have the one of centered norms alone, which llama.cpp takes for both.
+        **({"layer_norm_epsilon": metadata.number(_RMS_EPSILON)} if metadata.has(_RMS_EPSILON) else {}),
     }
 
 
@@ -162,7 +164,7 @@ def _mamba2(metadata: GgufMetadata) -> Mapping[str, Any]:
         "num_attention_heads": 1,
         "num_key_value_heads": 1,
         "intermediate_size": 1,
-        "layer_norm_epsilon": metadata.number("attention.layer_norm_rms_epsilon"),
+        "layer_norm_epsilon": metadata.number(_RMS_EPSILON),
     }
 
 

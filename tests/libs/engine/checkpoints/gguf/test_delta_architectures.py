@@ -23,8 +23,13 @@ WHOLE_EXPERTS = {"moe_intermediate_size": 64, "shared_expert_intermediate_size":
 
 @pytest.mark.parametrize(
     ("family", "options"),
-    [*((family, {}) for family in DELTA_FAMILIES), ("qwen3_next", {"joins_inputs": True})],
-    ids=[*DELTA_FAMILIES, "qwen3_next-first"],
+    [
+        *((family, {}) for family in DELTA_FAMILIES),
+        ("qwen3_next", {"joins_inputs": True}),
+        ("qwen3_5", {"predicts": True}),
+        ("qwen3_5", {"predicts": True, "lists_layers": True}),
+    ],
+    ids=[*DELTA_FAMILIES, "first", "predicting", "listing"],
 )
 def test_a_converted_model_computes_what_transformers_does(
     family: str, options: dict[str, Any], tmp_path: Path

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
+from gguf import GGUFWriter
 from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
 from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.tiny_models import make_family, make_prompts
@@ -55,6 +56,17 @@ def test_decays_that_are_not_negative_are_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("tests.libs.engine.gguf_spaces.convert_space", lambda _name, values, _config: abs(values))
     with pytest.raises(InvalidCheckpoint, match="ssm_a holds decays that are not negative"):
         logits(convert(tmp_path / "folder", tmp_path / "model.gguf"), (1, 2, 3))
+
+
+def test_nemotron_h_may_name_the_epsilon_of_centered_norms_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As llama.cpp reads it, which has to have that one."""
+    monkeypatch.setattr(GGUFWriter, "add_layer_norm_rms_eps", GGUFWriter.add_layer_norm_eps)
+    make_family(tmp_path / "folder", "nemotron_h", layer_norm_epsilon=0.1)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    (sequence,) = make_prompts((20,))
+    torch.testing.assert_close(logits(path, sequence), logits(tmp_path / "folder", sequence), rtol=1e-3, atol=1e-3)
 
 
 def test_a_list_of_heads_must_have_integers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

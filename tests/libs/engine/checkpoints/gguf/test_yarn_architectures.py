@@ -11,12 +11,12 @@ from tests.libs.engine.checkpoints.families.oracles import load
 from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
-ARCHITECTURES = {
+OWN_ARCHITECTURES = {
     "arcee": gguf.MODEL_ARCH.ARCEE,
     "ministral3": gguf.MODEL_ARCH.MISTRAL3,
-    "mistral": gguf.MODEL_ARCH.MISTRAL3,
     "olmo3": gguf.MODEL_ARCH.OLMO2,
 }
+PERMUTED = (*gguf_files.PERMUTED, gguf.MODEL_ARCH.ARCEE, gguf.MODEL_ARCH.MISTRAL3)
 add_usual_rope = gguf_files.add_rope
 
 
@@ -34,10 +34,9 @@ def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
 
 @pytest.fixture(autouse=True)
 def converter(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, architecture in ARCHITECTURES.items():
+    for name, architecture in (OWN_ARCHITECTURES | {"mistral": gguf.MODEL_ARCH.MISTRAL3}).items():
         monkeypatch.setitem(gguf_files.ARCHITECTURES, name, architecture)
-    interleaved = (*gguf_files.PERMUTED, gguf.MODEL_ARCH.ARCEE, gguf.MODEL_ARCH.MISTRAL3)
-    monkeypatch.setattr(gguf_files, "PERMUTED", interleaved)
+    monkeypatch.setattr(gguf_files, "PERMUTED", PERMUTED)
     monkeypatch.setattr(gguf_files, "add_rope", add_rope)
 
 
