@@ -1,7 +1,7 @@
 """GGUF files of Qwen3-Next and Qwen3.5 as llama.cpp's converter writes them now, and as it did first."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,16 @@ Config = Mapping[str, Any]
 def convert_delta(
     folder: Path,
     path: Path,
-    kind: Kind = Kind.F32,
+    kind: Kind | Callable[[str], Kind] = Kind.F32,
     *,
     joins_inputs: bool = False,
     lists_layers: bool = False,
     predicts: bool = False,
 ) -> Path:
-    """Converts a Hugging Face folder. Matrices have `kind`. `joins_inputs`: whether all inputs of a layer of Qwen3-Next
-    are one matrix, as in its first files. `lists_layers`: whether the file lists which layers keep a state. `predicts`:
-    whether one layer more predicts further tokens; its tensors, which nothing reads, are left out."""
+    """Converts a Hugging Face folder. Matrices have `kind`, or what it makes of a name in the file. `joins_inputs`:
+    whether all inputs of a layer of Qwen3-Next are one matrix, as in its first files. `lists_layers`: whether the file
+    lists which layers keep a state. `predicts`: whether one layer more predicts further tokens; its tensors, which
+    nothing reads, are left out."""
     config = json.loads((folder / "config.json").read_text())
     architecture = ARCHITECTURES[config["model_type"]]
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
@@ -51,8 +52,9 @@ def convert_delta(
             target = new_name if new_name.startswith("blk.") else names.get_name(new_name, (".weight", ".bias"))
             assert target is not None, name
             is_matrix = converted.ndim > 1 and not any(part in target for part in (*UNQUANTIZED, *SSM_NUMBERS))
-            if is_matrix and kind != Kind.F32:
-                writer.add_tensor(target, gguf.quantize(converted, kind), raw_dtype=kind)
+            own_kind = kind(target) if callable(kind) else kind
+            if is_matrix and own_kind != Kind.F32:
+                writer.add_tensor(target, gguf.quantize(converted, own_kind), raw_dtype=own_kind)
             else:
                 writer.add_tensor(target, np.ascontiguousarray(converted))
     close_writer(writer)

@@ -150,7 +150,7 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
 
 
 def reordered_arrays(weight: ArrayWeight, rows: NDArray[np.int64]) -> ArrayWeight:
-    """Takes the rows of a weight at `rows` [rows], a permutation that leaves each row in its run of blocks."""
+    """Takes the rows of a weight at `rows` [rows], a permutation."""
     if isinstance(weight, StoredArrays):
         return replace(weight, parts=(weight.whole()[rows],))
     if isinstance(weight, QuantizedArrays):
@@ -159,13 +159,17 @@ def reordered_arrays(weight: ArrayWeight, rows: NDArray[np.int64]) -> ArrayWeigh
 
 
 def reordered_blocks(weight: BlockArrays, rows: NDArray[np.int64]) -> BlockArrays:
-    """Takes the rows of a weight in blocks, as `reordered_arrays` does."""
-    runs, first = [], 0
-    for run in weight.runs:
-        last = first + run.row_count
-        runs.append(BlockRun((np.concatenate(run.parts)[rows[first:last] - first],), run.storage))
-        first = last
-    return BlockArrays(tuple(runs))
+    """Takes the rows of a weight in blocks, as `reordered_arrays` does. Rows of other kinds may come between those of
+    one."""
+    firsts = np.cumsum([0, *(run.row_count for run in weight.runs)])
+    owners = np.searchsorted(firsts, rows, side="right") - 1
+    wholes = [np.concatenate(run.parts) for run in weight.runs]
+    taken = []
+    for stretch in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(owners)) + 1):
+        owner = int(owners[stretch[0]])
+        run = BlockRun((wholes[owner][rows[stretch] - firsts[owner]],), weight.runs[owner].storage)
+        taken.append(BlockArrays((run,)))
+    return BlockArrays.stack(taken)
 
 
 def plain_array(weight: ArrayWeight) -> Floats:

@@ -1,5 +1,6 @@
 """GGUF files of Qwen3-Next and Qwen3.5 compute what transformers computes from the folder."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,21 @@ def test_blocks_find_their_place(family: str, tmp_path: Path) -> None:
     path = convert_delta(tmp_path / "folder", tmp_path / "model.gguf", Kind.Q8_0)
     expected = logits(tmp_path / "folder", PROMPT)
     assert (logits(path, PROMPT) - expected).norm() < 0.5 * expected.norm()
+
+
+def test_gates_of_attention_are_found_behind_values_of_another_kind(tmp_path: Path) -> None:
+    """A query head and its gate stand together in files, and llama.cpp gives values more bits than queries."""
+    make_family(tmp_path / "folder", "qwen3_5", **WHOLE_BLOCKS)
+    kinds = {name: partial(_mixed, value_kind=kind) for name, kind in (("mixed", Kind.Q8_0), ("same", Kind.Q5_0))}
+    found = {
+        name: logits(convert_delta(tmp_path / "folder", tmp_path / f"{name}.gguf", kind), PROMPT)
+        for name, kind in kinds.items()
+    }
+    assert (found["mixed"] - found["same"]).norm() < 0.2 * found["same"].norm()
+
+
+def _mixed(name: str, *, value_kind: Kind) -> Kind:
+    return value_kind if "attn_v" in name else Kind.Q5_0
 
 
 def test_a_file_may_list_the_layers_that_keep_a_state(tmp_path: Path) -> None:
