@@ -101,7 +101,7 @@ class GgufText:
     def _ends(self) -> tuple[list[str], list[str]]:
         """Returns the tokens that are added before a text, and those after it."""
         kind = self.get("tokenizer.ggml.model")
-        rules = PRE_TOKENIZERS.get(self.get("tokenizer.ggml.pre", ""))
+        rules = PRE_TOKENIZERS.get(str(self.get("tokenizer.ggml.pre", "")))
         has_bos = kind in _USUAL_BOS or (rules is not None and rules.keeps_tokens)
         bos, eos = self._token_id("bos", _USUAL_BOS.get(kind)), self._token_id("eos")
         before = [bos] if self.get("tokenizer.ggml.add_bos_token", has_bos) and bos is not None else []
@@ -114,7 +114,7 @@ class GgufText:
         return value if isinstance(value, int) and 0 <= value < len(self.tokens) else None
 
     def _byte_level(self) -> Tokenizer:
-        name = self.get("tokenizer.ggml.pre", "default")
+        name = str(self.get("tokenizer.ggml.pre", "default"))
         rules = PRE_TOKENIZERS.get(name)
         if rules is None:
             known = ", ".join(PRE_TOKENIZERS)

@@ -43,7 +43,7 @@ class Options:
     allowed_token_ids: frozenset[int] | None = None
     """The only tokens that may be generated, which the grammar holds."""
     cache_salt: str = ""
-    """Secret without which no KV blocks or responses of these requests are reused, within the tenant too."""
+    """Secret that isolates cached KV blocks and responses within the tenant. Empty: they are shared there."""
     ends_at_window: bool = False
     """Whether an answer that may have more tokens than fit ends where the context does. Otherwise it is refused."""
     prompt_field: str = "prompt"

@@ -46,6 +46,7 @@ LATENT_UP = re.compile(r"model\.layers\.(\d+)\.self_attn\.kv_b_proj\.weight")
 CENTERED_KEY = "attention.layer_norm_epsilon"
 CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon")
 """Names of the epsilon of layer norms, in Cohere, StableLM and GPT-NeoX, StarCoder 2, Nemotron and Falcon."""
+MAX_LAYERS = 10_000
 STATE_NORM = ".ssm_norm.weight"
 """End of the names of norms of what states return, to which converters add nothing."""
 DECAYS = ".ssm_a"
@@ -87,15 +88,20 @@ class GgufArrays:
                 self._architecture = replace(self._architecture, layer_names=layer_names)
 
     def config(self) -> dict[str, Any]:
-        """Converts the metadata to a config.json. Raises InvalidCheckpoint naming a missing key."""
+        """Converts the metadata to a config.json. Raises InvalidCheckpoint naming a key that is missing, or too large a
+        number of layers."""
         metadata = self._metadata
-        head_count = metadata.integer("attention.head_count")
+        head_count, layer_count = metadata.integer("attention.head_count"), metadata.integer("block_count")
+        if layer_count > MAX_LAYERS:
+            raise InvalidCheckpoint(
+                f"{self._path}: block_count is {layer_count}: no model has over {MAX_LAYERS} layers"
+            )
         config = {
             "architectures": [self._architecture.class_name],
             "vocab_size": self._shape("token_embd.weight")[0],
             "hidden_size": metadata.integer("embedding_length"),
             "intermediate_size": max(metadata.integers("feed_forward_length")),
-            "num_hidden_layers": metadata.integer("block_count"),
+            "num_hidden_layers": layer_count,
             "num_attention_heads": head_count,
             "num_key_value_heads": metadata.integers("attention.head_count_kv", head_count)[0],
             **self._epsilons(),

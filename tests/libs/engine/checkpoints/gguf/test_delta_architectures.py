@@ -78,6 +78,27 @@ def test_a_file_may_list_the_layers_that_keep_a_state(tmp_path: Path) -> None:
     assert float((found - expected).abs().max()) <= 1e-4
 
 
+def test_billions_of_layers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_family(tmp_path / "folder", "qwen3_5")
+    monkeypatch.setattr(
+        gguf.GGUFWriter, "add_block_count", lambda writer, _: writer.add_uint32("qwen35.block_count", 2**31)
+    )
+    with pytest.raises(InvalidCheckpoint, match="block_count is 2147483648: no model"):
+        load(convert_delta(tmp_path / "folder", tmp_path / "model.gguf"))
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_key_heads_that_value_heads_cannot_share_are_refused(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_family(tmp_path / "folder", "qwen3_5")
+    monkeypatch.setattr(
+        gguf.GGUFWriter, "add_ssm_group_count", lambda writer, _: writer.add_uint32("qwen35.ssm.group_count", count)
+    )
+    with pytest.raises(InvalidCheckpoint, match=f"4 value heads cannot share {count} key heads evenly"):
+        load(convert_delta(tmp_path / "folder", tmp_path / "model.gguf"))
+
+
 def test_no_value_heads_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_family(tmp_path / "folder", "qwen3_5")
     monkeypatch.setattr(

@@ -11,6 +11,7 @@ from headrace.engine.checkpoints.facts.states.gated_delta import GatedDelta
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.experts.shared_blocks import PROJECTIONS
 from headrace.engine.checkpoints.families.states.layer_kinds import layers_of, state_config
+from headrace.errors.tree import InvalidCheckpoint
 
 ATTENTION, RECURRENCE = "full_attention", "linear_attention"
 STACKED = StackedExperts(
@@ -19,9 +20,12 @@ STACKED = StackedExperts(
 
 
 def _blocks(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    key_heads, value_heads = int(raw["linear_num_key_heads"]), int(raw["linear_num_value_heads"])
+    if key_heads < 1 or value_heads % key_heads:
+        raise InvalidCheckpoint(f"{value_heads} value heads cannot share {key_heads} key heads evenly")
     mixer = GatedDelta(
-        key_head_count=int(raw["linear_num_key_heads"]),
-        value_head_count=int(raw["linear_num_value_heads"]),
+        key_head_count=key_heads,
+        value_head_count=value_heads,
         key_size=int(raw["linear_key_head_dim"]),
         value_size=int(raw["linear_value_head_dim"]),
         width=int(raw["linear_conv_kernel_dim"]),
