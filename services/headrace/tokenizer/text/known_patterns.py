@@ -8,24 +8,15 @@ import re
 
 from tokenizers import Tokenizer
 
+from headrace.gguf_text.pre_tokenizers import PRE_TOKENIZERS
+
 _REGEX = re.compile(r'"Regex":("(?:[^"\\]|\\.)*")')
-_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_WORD, _REST = r"[^\r\n\p{L}\p{N}]?\p{L}+", r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_LINEAR_NAMES = ("llama-bpe", "qwen2", "qwen35", "gpt-4o", "tekken", "seed-coder", "kimi-k2")
+"""Pre-tokenizers, by llama.cpp's names, whose patterns are among the known ones."""
 KNOWN = frozenset(
     {
         # GPT-2
         r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        # Llama 3, Qwen 2 and cl100k
-        rf"{_CONTRACTION}|{_WORD}|\p{{N}}{{1,3}}|{_REST}",
-        rf"{_CONTRACTION}|{_WORD}|\p{{N}}|{_REST}",
-        # o200k
-        (
-            rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_END}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_END}"
-            r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        ),
         # DeepSeek
         r"\p{N}{1,3}",
         r"\p{N}",
@@ -34,6 +25,7 @@ KNOWN = frozenset(
         r"\s?\p{P}+",
         # WordPiece and sentence-transformers
         r"\s+",
+        *(pattern for name in _LINEAR_NAMES for pattern in PRE_TOKENIZERS[name].patterns),
     }
 )
 
