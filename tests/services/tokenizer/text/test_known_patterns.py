@@ -1,4 +1,4 @@
-"""Which expressions of tokenizers run within the service itself."""
+"""Expressions of tokenizers that run within the service itself."""
 
 import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
