@@ -28,6 +28,7 @@ ASKED: dict[str, Any] = {
     "ignore_eos": True,
 }
 START_SECONDS = 120.0
+LONG = 400
 
 
 def platform_of(folder: Path, settings: str, *options: str) -> "Iterator[RunningPlatform]":
@@ -40,8 +41,10 @@ def platform_of(folder: Path, settings: str, *options: str) -> "Iterator[Running
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """Two workers, each of two processes that share every product."""
-    yield from platform_of(tmp_path_factory.mktemp("groups"), "tensor_parallel_count = 2", "--replicas", "2")
+    """Two workers, each of two processes that share every product, and a disk for their KV blocks."""
+    folder = tmp_path_factory.mktemp("groups")
+    flags = ("--replicas", "2", "--kv-folder", str(folder / "blocks"))
+    yield from platform_of(folder, "tensor_parallel_count = 2", *flags)
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +109,24 @@ def test_a_killed_worker_takes_its_other_processes_with_it(groups: RunningPlatfo
     groups.kill("worker-1")
     follower.wait(10)
     groups.wait_until_restarted("worker-1", restarts + 1, START_SECONDS)
+
+
+def test_a_prompt_outlives_its_group(groups: RunningPlatform) -> None:
+    text, cached = ask_long(groups)
+    assert cached == {"memory": 0, "disk": 0, "worker": 0, "store": 0}
+    groups.wait_until_idle()
+    for worker in ("worker-0", "worker-1"):
+        restarts = groups.service(worker)["restarts"]
+        groups.kill(worker)
+        groups.wait_until_restarted(worker, restarts + 1, START_SECONDS)
+    again, cached = ask_long(groups)
+    assert again == text
+    assert cached["disk"] + cached["worker"] > LONG // 2
+
+
+def ask_long(platform: RunningPlatform) -> tuple[str, dict[str, int]]:
+    """Returns the text after a long prompt, and the prompt's tokens that were cached, by where they were."""
+    prompt = [5 + number % 900 for number in range(LONG)]
+    body = ASKED | {"prompt": prompt, "max_tokens": 16, "cache": False, "timings": True}
+    answer = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=120).json()
+    return answer["choices"][0]["text"], answer["timings"]["cached_tokens_from"]

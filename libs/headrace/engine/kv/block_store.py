@@ -23,6 +23,6 @@ class BlockStore(Protocol):
 
 
 def store_of(runner: object) -> BlockStore | None:
-    """Returns the store of a runner; None where its blocks are on several processes, or cannot be copied otherwise."""
+    """Returns the store of a runner; None where its blocks cannot be copied."""
     store: BlockStore | None = getattr(runner, "block_store", None)
     return store

@@ -8,6 +8,7 @@ path. HEADRACE_LEADER can name the first rank instead of --leader.
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -19,15 +20,16 @@ from pathlib import Path
 import torch
 
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.kv.block_store import BlockStore
 from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.parallel.collective import join_store
 from headrace.engine.parallel.joining.rank_device import device_of
 from headrace.engine.parallel.load_stage import load_stage
-from headrace.engine.parallel.rank_channel import Channel, RankCommand, unpack_step
+from headrace.engine.parallel.rank_channel import Channel, RankCommand, unpack_blocks, unpack_step
 from headrace.engine.parallel.rendezvous import LEADER_VARIABLE, find_leader, leader_address
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.stage_model import StageModel
-from headrace.errors.tree import ConfigError
+from headrace.errors.tree import ConfigError, InternalError
 
 _log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
@@ -74,8 +76,26 @@ def follow(channel: Channel, model: StageModel) -> None:
                 model.sleep()
             case RankCommand.WAKE:
                 model.wake()
+            case RankCommand.READ:
+                _send_blocks(channel, model, array("q", content).tolist())
+            case RankCommand.WRITE:
+                _store(model).write(*unpack_blocks(content))
             case RankCommand.JOIN:
                 _log.warning("asked to join a group twice")
+
+
+def _send_blocks(channel: Channel, model: StageModel, blocks: list[int]) -> None:
+    contents = b"".join(_store(model).read(blocks))
+    # Where the first rank is gone, the connection's end is the next that is received.
+    with contextlib.suppress(InternalError):
+        channel.send(RankCommand.READ, contents)
+
+
+def _store(model: StageModel) -> BlockStore:
+    """Returns the blocks of this rank. The first rank asks for none that cannot be copied."""
+    if model.block_store is None:
+        raise InternalError("the KV blocks of this rank cannot be copied")
+    return model.block_store
 
 
 def _join(channel: Channel, device: str) -> StageModel | None:

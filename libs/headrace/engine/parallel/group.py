@@ -9,18 +9,22 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.parallel.rank_channel import Channel, RankCommand, pack_json, pack_step
+from headrace.engine.parallel.rank_channel import Channel, RankCommand, cut, pack_blocks, pack_json, pack_step
 from headrace.engine.parallel.rendezvous import Rendezvous
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.step.step_arrays import StepArrays
-from headrace.errors.tree import ConfigError
+from headrace.errors.tree import ConfigError, InternalError
 
 _log = logging.getLogger(__name__)
 JOIN_SECONDS = 120.0
 """Time that the others have to connect."""
+READ_SECONDS = 30.0
+"""Time that the others have to copy KV blocks."""
 EXIT_RANK_LOST = 70
+LOST = "a process of the model's group ended"
 
 
 class Group:
@@ -31,7 +35,9 @@ class Group:
         self._channels = channels
         self._rendezvous = rendezvous
         self._is_closing = threading.Event()
-        threading.Thread(target=self._watch, name="group", daemon=True).start()
+        self._answers: dict[Channel, SimpleQueue[bytes]] = {channel: SimpleQueue() for channel in channels}
+        """KV blocks that each rank was asked for, in the order of ranks."""
+        threading.Thread(target=self._listen, name="group", daemon=True).start()
 
     def run(self, arrays: StepArrays) -> None:
         """Tells all ranks to compute a step."""
@@ -39,6 +45,20 @@ class Group:
 
     def clear(self, blocks: list[int]) -> None:
         self._tell(RankCommand.CLEAR, array("q", blocks).tobytes())
+
+    def ask_for(self, blocks: Sequence[int]) -> None:
+        """Tells all ranks to copy their parts of KV blocks, which `asked_for` waits for."""
+        self._tell(RankCommand.READ, array("q", blocks).tobytes())
+
+    def asked_for(self, count: int) -> list[list[bytes]]:
+        """Returns the parts of `count` blocks, one list for each rank. A rank that takes too long counts as lost."""
+        limit = time.monotonic() + READ_SECONDS
+        return [cut(self._received(answers, limit), count) for answers in self._answers.values()]
+
+    def write(self, blocks: Sequence[int], parts: Sequence[Sequence[bytes]]) -> None:
+        """Tells each rank to overwrite its parts of KV blocks: one list for each rank."""
+        for channel, contents in zip(self._channels, parts, strict=True):
+            channel.send(RankCommand.WRITE, pack_blocks(blocks, contents))
 
     def sleep(self) -> None:
         self._tell(RankCommand.SLEEP)
@@ -57,17 +77,34 @@ class Group:
         for channel in self._channels:
             channel.send(order, content)
 
-    def _watch(self) -> None:
-        """Ends the process when a connection ends. Followers say nothing, so whatever can be read is an end."""
-        connections = [channel.connection for channel in self._channels]
+    def _received(self, answers: "SimpleQueue[bytes]", limit: float) -> bytes:
+        try:
+            return answers.get(timeout=max(0.0, limit - time.monotonic()))
+        except Empty:
+            self._lose(f"a process of the model's group did not copy its KV blocks within {READ_SECONDS:g} s")
+            raise InternalError("the model's group is being closed") from None
+
+    def _listen(self) -> None:
+        """Receives what the other ranks were asked for, and ends the process when a connection ends."""
+        by_connection = {channel.connection: channel for channel in self._channels}
         while not self._is_closing.is_set():
             try:
-                lost, _, _ = select.select(connections, [], [], 1.0)
+                readable, _, _ = select.select(list(by_connection), [], [], 1.0)
             except (OSError, ValueError):
-                lost = connections
-            if lost and not self._is_closing.is_set():
-                _log.critical("a process of the model's group ended: so does this one")
-                os._exit(EXIT_RANK_LOST)
+                self._lose(LOST)
+                return
+            for connection in readable:
+                channel = by_connection[connection]
+                if (message := channel.receive()) is None:
+                    self._lose(LOST)
+                    return
+                self._answers[channel].put(message[1])
+
+    def _lose(self, reason: str) -> None:
+        """Ends this process, unless the group is being closed."""
+        if not self._is_closing.is_set():
+            _log.critical("%s: so this one ends", reason)
+            os._exit(EXIT_RANK_LOST)
 
 
 def gather(rendezvous: Rendezvous, source: Path, config: EngineConfig, place: ShardPlace) -> list[Channel]:

@@ -3,6 +3,7 @@
 import weakref
 
 from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.kv.block_store import BlockStore
 from headrace.engine.parallel.group import Group
 from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.step.step_arrays import StepArrays
@@ -14,7 +15,9 @@ from headrace.engine.torch.device.device_sampler import DeviceSampler
 class GroupRunner:
     """Tells the others what to compute, and computes its own part. See the Protocol in `runner.py`."""
 
-    def __init__(self, model: StageModel, group: Group, backend: Backend) -> None:
+    def __init__(self, model: StageModel, group: Group, backend: Backend, blocks: BlockStore | None) -> None:
+        """`blocks`: KV blocks of all ranks. None: they cannot be copied."""
+        self.block_store = blocks
         self.sampler = DeviceSampler(backend.sampler, backend.device)
         self._model = model
         self._group = group

@@ -7,11 +7,12 @@ import torch
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_limits import describe_precision
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.parallel.blocks.group_block_store import GroupBlockStore
 from headrace.engine.parallel.group import Group, gather
 from headrace.engine.parallel.group_runner import GroupRunner
 from headrace.engine.parallel.joining.collective_backend import choose_collective_backend
 from headrace.engine.parallel.joining.rank_device import check_device_count, device_of
-from headrace.engine.parallel.load_stage import load_stage
+from headrace.engine.parallel.load_stage import LoadedStage, load_stage
 from headrace.engine.parallel.local_rendezvous import LocalRendezvous
 from headrace.engine.parallel.rendezvous import AddressedRendezvous, Rendezvous
 from headrace.engine.parallel.shards.place import ShardPlace
@@ -39,10 +40,15 @@ def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> Load
     except BaseException:
         group.close()
         raise
-    runner = GroupRunner(stage.model, group, stage.backend)
+    runner = GroupRunner(stage.model, group, stage.backend, _block_store(stage, group, place))
     precision = describe_precision(config, model, stage.backend.dtype)
     devices = f"{place.world_size}x{config.device}"
     return LoadedModel(runner, stage.block_count, stage.parameter_count, devices, precision, stage.memory)
+
+
+def _block_store(stage: LoadedStage, group: Group, place: ShardPlace) -> GroupBlockStore | None:
+    own = stage.model.block_store
+    return GroupBlockStore(own, group, place, stage.block_parts) if own and stage.block_parts else None
 
 
 def check_backend(config: EngineConfig, place: ShardPlace) -> None:

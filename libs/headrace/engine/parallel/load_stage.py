@@ -18,6 +18,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.gpu.choose_backend import choose_backend
 from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.parallel.blocks.block_part import BlockPart, exchange_parts
 from headrace.engine.parallel.collective import Collective, Store
 from headrace.engine.parallel.joining.collective_backend import choose_collective_backend
 from headrace.engine.parallel.joining.loaded_ranks import await_loaded
@@ -45,6 +46,8 @@ class LoadedStage:
     """Parameters of the whole model."""
     memory: HeldMemory
     """Memory of all ranks."""
+    block_parts: tuple[BlockPart, ...]
+    """Part of each rank in a KV block; none if blocks cannot be copied."""
 
 
 def load_stage(
@@ -100,7 +103,8 @@ def _load(
         attention = build_attention(settled, backend, decoder, max_len)
     memory = HeldMemory(*collective.total(weights.byte_count, attention.byte_count))
     model = StageModel(whole, place, decoder, attention, collective, backend.dtype, device)
-    return LoadedStage(model, backend, attention.block_count, model_shape(whole).parameter_count, memory)
+    parts = exchange_parts(store, place, model.block_store)
+    return LoadedStage(model, backend, attention.block_count, model_shape(whole).parameter_count, memory, parts)
 
 
 def threads_of_a_rank(place: ShardPlace) -> int:

@@ -1,4 +1,4 @@
-"""The connection from the first rank of a group to another: what to do next, in messages of bytes.
+"""The connection from the first rank of a group to another: what to do next, in messages of bytes, and KV blocks.
 
 A message is its length (8 bytes), its kind (1 byte) and its content. The end of the connection is the end of the group.
 """
@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
@@ -16,6 +17,7 @@ from headrace.errors.tree import InternalError
 
 _HEAD = struct.Struct("<QB")
 _COUNTS = struct.Struct("<4Q")
+_NUMBER_BYTES = array("q").itemsize
 KEEPALIVE_SECONDS = 10
 """Time between keepalive probes of a silent host; after three unanswered ones, it is gone."""
 
@@ -31,6 +33,10 @@ class RankCommand(enum.IntEnum):
     """Numbers of blocks to zero."""
     SLEEP = 3
     WAKE = 4
+    READ = 5
+    """Numbers of blocks to copy; and, from the other rank, their contents."""
+    WRITE = 6
+    """Numbers of blocks, and contents to overwrite theirs with."""
 
 
 class Channel:
@@ -77,16 +83,17 @@ class Channel:
         self.connection.close()
 
     def _read(self, count: int) -> bytes | None:
-        parts = bytearray()
-        while len(parts) < count:
+        content = bytearray(count)
+        left = memoryview(content)
+        while left:
             try:
-                part = self.connection.recv(min(count - len(parts), 1 << 20))
+                received = self.connection.recv_into(left)
             except OSError:
                 return None
-            if not part:
+            if not received:
                 return None
-            parts += part
-        return bytes(parts)
+            left = left[received:]
+        return bytes(content)
 
 
 def pack_step(arrays: StepArrays) -> bytes:
@@ -102,6 +109,25 @@ def unpack_step(content: bytes) -> StepArrays:
     ends = [tokens, tokens + tables, tokens + tables + spans * SPAN_FIELDS]
     last = whole[ends[2] : ends[2] + logits]
     return StepArrays(whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] : ends[2]], last)
+
+
+def pack_blocks(blocks: Sequence[int], contents: Sequence[bytes]) -> bytes:
+    """Lays blocks and their contents out as bytes. Contents are of the same size."""
+    return b"".join([array("q", [len(blocks), *blocks]).tobytes(), *contents])
+
+
+def unpack_blocks(content: bytes) -> tuple[list[int], list[bytes]]:
+    """Reads what `pack_blocks` wrote."""
+    (count,) = array("q", content[:_NUMBER_BYTES])
+    first = _NUMBER_BYTES * (1 + count)
+    blocks = array("q", content[_NUMBER_BYTES:first]).tolist()
+    return blocks, cut(content[first:], count)
+
+
+def cut(contents: bytes, count: int) -> list[bytes]:
+    """Cuts contents that are joined into `count` of the same size."""
+    size = len(contents) // max(count, 1)
+    return [contents[index * size : (index + 1) * size] for index in range(count)]
 
 
 def pack_json(facts: dict[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.kv.block_store import BlockStore
 from headrace.engine.parallel.collective import Collective
 from headrace.engine.parallel.microbatches import Microbatch, split_step
 from headrace.engine.parallel.shards.place import ShardPlace
@@ -13,6 +14,7 @@ from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
 from headrace.engine.torch.device.current_device import on_device
+from headrace.engine.torch.device.device_block_store import DeviceBlockStore
 from headrace.engine.torch.device.device_copy import to_device
 
 
@@ -37,6 +39,9 @@ class StageModel:
         self._collective = collective
         self._dtype = dtype
         self._device = device
+        store: BlockStore | None = getattr(attention, "block_store", None)
+        self.block_store = None if store is None else DeviceBlockStore(store, device)
+        """This rank's part of KV blocks. None: they cannot be copied."""
 
     @torch.inference_mode()
     def run(self, arrays: StepArrays) -> Tensor:

@@ -1,0 +1,1 @@
+"""KV blocks of a group, of which each rank has a part."""
