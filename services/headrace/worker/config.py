@@ -27,7 +27,7 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     """Names of the models, of several or of one with keep_alive_seconds, that stay awake."""
     awake_bytes: int = Field(default=0, ge=0)
     """Maximum bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
-    free memory at the start."""
+    memory that is free at the start, and of a GPU's four fifths."""
     asleep_bytes: int | None = Field(default=None, ge=0)
     """Maximum bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it,
     they are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""

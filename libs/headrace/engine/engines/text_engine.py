@@ -17,6 +17,7 @@ from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.kv.block_store import store_of
 from headrace.engine.kv.cached_blocks import CachedBlocks
+from headrace.engine.memory.offload import offload_of
 from headrace.engine.speculation.speculator import Speculator
 from headrace.engine.step.launching.launcher import Launcher
 from headrace.engine.step.runner import Runner
@@ -59,6 +60,7 @@ class TextEngine:
         self._failures: deque[HeadraceError] = deque()
         self._grammars = GrammarQueue(compiler)
         self._is_asleep = False
+        self._offload = offload_of(runner)
         is_whole = spec.window is None and spec.snapshot_count is None
         store = store_of(runner) if prefix_cache and is_whole and spec.fingerprint else None
         kind = type(runner).__name__
@@ -100,11 +102,18 @@ class TextEngine:
     def drain_block_events(self) -> BlockEvents:
         return self._batcher.drain_block_events()
 
-    def sleep(self) -> None:
-        """Gives the KV cache's memory back to the system and keeps the weights (level 1 of vLLM's sleep mode).
+    @property
+    def sleeps_on_host(self) -> bool:
+        """Whether the weights are in the memory of the host while the engine sleeps."""
+        return self._spec.device == "cpu" or self._offload is not None
+
+    def sleep(self, *, in_place: bool = False) -> None:
+        """Gives the KV cache's memory back to the system and keeps the weights in the memory of the host (level 1 of
+        vLLM's sleep mode), or `in_place` where they are.
 
         Until `wake`, requests can be added and cancelled, but none is worked on. Running requests continue afterwards
-        with the same tokens. The prefix cache is forgotten.
+        with the same tokens. The prefix cache is forgotten. Raises MemoryError if the host has no room; then the
+        weights are where they were.
         """
         if not self._is_asleep:
             self._is_asleep = True
@@ -113,10 +122,14 @@ class TextEngine:
             self._batcher.evacuate()
             for part in self._sleepers:
                 part.sleep()
+        if self._offload is not None and not in_place:
+            self._offload.offload()
 
     def wake(self) -> None:
-        """Ends `sleep`."""
+        """Ends `sleep`. Raises an out-of-memory error if the device has no room, and can be called again then."""
         if self._is_asleep:
+            if self._offload is not None:
+                self._offload.restore()
             for part in self._sleepers:
                 part.wake()
             self._is_asleep = False
@@ -135,7 +148,7 @@ class TextEngine:
 
     def close(self) -> None:
         """Lets go of models and KV caches."""
-        del self._runner, self._launcher, self._flight, self._speculator
+        del self._runner, self._launcher, self._flight, self._speculator, self._offload
         self.exchange = None
         self._grammars.close()
 

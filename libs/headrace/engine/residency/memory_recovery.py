@@ -6,7 +6,7 @@ import logging
 from headrace import failpoints
 from headrace.engine.contract.engine import Engine, EngineSpec
 from headrace.engine.residency.out_of_memory import is_out_of_memory
-from headrace.engine.residency.sleeper import can_sleep
+from headrace.engine.residency.sleeper import can_rest
 from headrace.engine.residency.step_limit import StepLimit
 from headrace.errors.tree import Overloaded
 
@@ -38,7 +38,7 @@ class MemoryRecovery:
 
     def note_success(self, engine: Engine) -> None:
         """Notes a step that went well."""
-        if self._limit.note_success() and can_sleep(engine):
+        if self._limit.note_success() and can_rest(engine):
             engine.limit_step(self._limit.token_count)
 
     def recover(self, engine: Engine, error: Exception) -> Recovered:
@@ -50,8 +50,8 @@ class MemoryRecovery:
         facts = {"error": repr(error), "step_tokens": self._limit.token_count, "count": self.failure_count}
         _log.warning("memory ran out in a step", extra=facts)
         try:
-            if can_sleep(engine):
-                engine.sleep()
+            if can_rest(engine):
+                engine.sleep(in_place=True)
                 engine.limit_step(self._limit.token_count)
                 failpoints.hit("residency.recover")
                 engine.wake()

@@ -20,6 +20,7 @@ from headrace.engine.torch.device.current_device import on_device
 from headrace.engine.torch.device.device_block_store import DeviceBlockStore
 from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.torch.device.device_sampler import DeviceSampler
+from headrace.engine.torch.device.device_weights import offload_weights
 from headrace.engine.torch.launched_tokens import LaunchedTokens
 from headrace.engine.torch.operators.torch_sampler import choose_tokens
 
@@ -38,6 +39,7 @@ class TorchRunner:
     ) -> None:
         """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose. `graphs` compute
         the steps that they can, and read `chosen` where steps are launched."""
+        self.offload = offload_weights((model, adapters), backend.device)
         self.sampler = DeviceSampler(backend.sampler, backend.device)
         store: BlockStore | None = getattr(attention, "block_store", None)
         self.block_store = None if store is None else DeviceBlockStore(store, backend.device)

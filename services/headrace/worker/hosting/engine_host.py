@@ -17,7 +17,9 @@ from headrace.worker.load_engine import load_engine
 from headrace.worker.stepping.canary import prove
 
 AWAKE_SHARE, ASLEEP_SHARE = 0.5, 0.25
-"""Shares of the free memory for models awake and asleep where the settings do not say."""
+"""Shares of the free memory of the host for models awake and asleep where the settings do not say."""
+CARD_SHARE = 0.8
+"""Share of the free memory of a GPU for models awake there. Steps take theirs beside it."""
 UNKNOWN_BYTES = 8 * 1024**3
 """Free memory that is assumed on a system that does not say."""
 STOP_SECONDS = 2.0
@@ -87,12 +89,21 @@ class EngineHost:
 def _limits(settings: WorkerSettings) -> ResidencyLimits:
     free = available_bytes() or UNKNOWN_BYTES
     return ResidencyLimits(
-        awake_bytes=settings.awake_bytes or int(free * AWAKE_SHARE),
+        awake_bytes=settings.awake_bytes or _awake_bytes(settings.device, free),
         asleep_bytes=int(free * ASLEEP_SHARE) if settings.asleep_bytes is None else settings.asleep_bytes,
         stay_seconds=settings.stay_seconds,
         patience_seconds=settings.swap_patience_seconds,
         idle_seconds=settings.keep_alive_seconds or math.inf,
     )
+
+
+def _awake_bytes(device: str, host_bytes: int) -> int:
+    if device.partition(":")[0] == "cpu":
+        return int(host_bytes * AWAKE_SHARE)
+    # Imports torch, which CPUs do without.
+    from headrace.engine.torch.device.device_memory import free_bytes_of
+
+    return int(free_bytes_of(device) * CARD_SHARE)
 
 
 def _idle_limits(settings: WorkerSettings) -> ResidencyLimits:

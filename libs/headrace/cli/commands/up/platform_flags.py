@@ -60,7 +60,8 @@ class SharedWorker:
     pin: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A model that never sleeps; may be repeated."""
     awake_bytes: int | None = None
-    """Maximum bytes of weights and KV caches of the models that are awake. Default: half of the free memory."""
+    """Maximum bytes of weights and KV caches of the models that are awake. Default: half of the free memory, or four
+    fifths of that of a GPU."""
     asleep_bytes: int | None = None
     """Maximum bytes of weights of models that sleep in host memory. Default: a quarter of the free memory."""
 

@@ -38,6 +38,11 @@ class CudaMemory:
         return torch.cuda.max_memory_allocated(self._device) - held
 
 
+def free_bytes_of(device: str) -> int:
+    """Returns the unused bytes of a GPU, by its name for torch."""
+    return CudaMemory(torch.device(device)).free_bytes()
+
+
 @dataclass(frozen=True, slots=True)
 class LaterMemory:
     """Memory that another model takes on the same device, which is loaded after this one: a draft model."""
