@@ -47,7 +47,8 @@ class Footprint:
         kept_bytes = min(ITEM_BYTES[self.compute_precision], ITEM_BYTES[config.precision])
         loose = (self.shape.tensor_size - config.input_table_size) * ITEM_BYTES[self.compute_precision]
         loose += config.input_table_size * kept_bytes
-        products = self.shape.products[:-1] if self.shape.config.tied_embeddings else self.shape.products
+        has_head = not self.shape.config.tied_embeddings or HEAD in self.packings
+        products = self.shape.products if has_head else self.shape.products[:-1]
         return loose + sum(p.copies * sum(map(self.module_bytes, p.modules)) for p in products)
 
     @property
@@ -107,7 +108,10 @@ def list_footprints(config: DecoderConfig, device_kind: str) -> list[Footprint]:
     if scheme is not None and not (scheme.is_float and device_kind == "cpu"):
         compute = "float32" if device_kind == "cpu" else _half(config)
         name = f"{scheme.number_name} ({scheme.method})"
-        return [Footprint(shape, device_kind, name, compute, _packed_by(scheme, shape))]
+        packings = _packed_by(scheme, shape)
+        if device_kind == "cuda" and not scheme.is_float:
+            packings |= _packed_head(shape)
+        return [Footprint(shape, device_kind, name, compute, packings)]
     if device_kind == "cuda":
         return [Footprint(shape, device_kind, _half(config), _half(config), {})]
     plain = [Footprint(shape, device_kind, name, name, {}) for name in ("float32", "bfloat16")]
@@ -129,10 +133,21 @@ def _rounded_to(bits: int, shape: ModelShape) -> dict[str, Packing]:
     """Returns the modules that are rounded at load."""
     packings = {}
     for name, _, in_size in _modules(shape):
-        group_size = next((size for size in GROUP_SIZES if in_size % size == 0), None)
+        group_size = _group_size(in_size)
         if group_size is not None:
             packings[name] = Packing(HEAD_BITS if name == HEAD else bits, group_size)
     return packings
+
+
+def _packed_head(shape: ModelShape) -> dict[str, Packing]:
+    """Returns the output head, which GPUs round beside integer codes. A tied one is held beside the embedding."""
+    group_size = _group_size(shape.config.hidden_size)
+    return {} if group_size is None else {HEAD: Packing(HEAD_BITS, group_size)}
+
+
+def _group_size(in_size: int) -> int | None:
+    """Returns the inputs of a group of a matrix that is rounded at load. None: it stays as it is."""
+    return next((size for size in GROUP_SIZES if in_size % size == 0), None)
 
 
 def _packed_by(scheme: QuantizationScheme, shape: ModelShape) -> dict[str, Packing]:

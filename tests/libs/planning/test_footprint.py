@@ -63,14 +63,15 @@ def test_the_kv_cache(precision: Literal["float32", "bfloat16", "int4"]) -> None
         engine.close()
 
 
-def test_a_gpu_holds_codes_as_they_are_and_computes_in_16_bits() -> None:
+def test_a_gpu_holds_codes_as_they_are_the_head_in_8_bits_and_computes_in_16() -> None:
     config = read_model_config(known_models()["llama-3.3-70b"].shape_folder)
     (footprint,) = list_footprints(config, "cuda")
     matrices = 80 * (8192 * (8192 + 2 * 1024) + 8192 * 8192 + 3 * 8192 * 28672)
-    tables = 2 * 128256 * 8192
+    table = 128256 * 8192
     norms = (2 * 80 + 1) * 8192
-    assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 8 + 2 * (tables + norms)
-    assert footprint.shape.parameter_count == matrices + tables + norms
+    head = table + table // 128 * 8
+    assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 8 + head + 2 * (table + norms)
+    assert footprint.shape.parameter_count == matrices + 2 * table + norms
     assert footprint.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2
 
 

@@ -9,11 +9,14 @@ import torch
 
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import choose_head_bits
+from headrace.engine.checkpoints.packing.weight_forms import WeightForms
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.attention.paged_storage import choose_paged_storage
 from headrace.engine.gpu.attention.triton_plan import plan_on_triton
 from headrace.engine.gpu.graphs.build_graphs import build_graphs
 from headrace.engine.gpu.operators.gpu_operators import choose_gpu_operators
+from headrace.engine.gpu.operators.triton_use import can_use_triton
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.torch.backends.attention_plan import kv_shape
 from headrace.engine.torch.backends.backend import Backend
@@ -54,7 +57,9 @@ def _gpu_backend(
     """Puts the kernels for GPUs in the place of torch's operations, and of its attention where they can keep keys and
     values in `storage`."""
     backend = replace(
-        torch_backend(config, model, dtype, device), operators=choose_gpu_operators(device, config.kernels)
+        torch_backend(config, model, dtype, device),
+        operators=choose_gpu_operators(device, config.kernels),
+        forms=WeightForms(choose_head_bits(config, model) if can_use_triton(device, config.kernels)[0] else None),
     )
     if storage is None:
         return backend

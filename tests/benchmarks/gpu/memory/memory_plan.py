@@ -3,7 +3,7 @@ code over tensors without memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import torch
@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from triton.runtime.jit import JITFunction
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.packing import loaded_weight
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.gpu.choose_backend import choose_backend
 from headrace.engine.gpu.graphs.static_decodes import list_sizes
@@ -27,6 +29,7 @@ CPU = torch.device("cpu")
 """Device of tensors without memory."""
 MAX_TILED_ROWS = kernel_registry.MAX_TILED_ROWS[8, 0]
 LOGIT_BYTES = 4
+AWQ = QuantizationScheme("awq", 4, 128, symmetric=False)
 FLOATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -48,11 +51,13 @@ class MemoryPlan:
         return max(0, int(room // self.kv_per_token))
 
 
-def plan_memory(model: DecoderConfig, config: EngineConfig, max_len: int, bits: int = 4) -> MemoryPlan:
-    """Loads a model of so many bits, in groups of 128, and runs its largest steps, launching nothing."""
+def plan_memory(shape: DecoderConfig, config: EngineConfig, max_len: int) -> MemoryPlan:
+    """Loads a model in AWQ's codes and runs its largest steps, launching nothing."""
+    model = replace(shape, quantization=AWQ)
     with _without_memory(), LiveBytes() as live:
         backend = choose_backend(config, model, CPU, "memory is planned")
-        decoder = Decoder(model, EmptyWeights(bits, 128), backend.operators, backend.dtype, CPU)
+        empty = EmptyWeights(AWQ.bits, AWQ.group_size)
+        decoder = Decoder(model, empty, backend.operators, backend.dtype, CPU, forms=backend.forms)
         decoder.join(backend.join(decoder.layers))
         weights = live.now
         steps = _measure_steps(decoder, backend, config, max_len, live)
@@ -78,6 +83,7 @@ def _without_memory() -> Iterator[None]:
         patch.object(kernel_registry, "can_launch", lambda _: (True, "ok")),
         patch("headrace.engine.gpu.operators.triton_use.can_launch", lambda _: (True, "ok")),
         patch.object(triton_linear, "max_tiled_rows", lambda _: MAX_TILED_ROWS),
+        patch.object(loaded_weight, "place", lambda matrix, _dtype, device: matrix.to(device)),
         FakeTensorMode(allow_non_fake_inputs=True),
     ):
         yield

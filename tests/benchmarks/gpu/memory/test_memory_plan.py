@@ -6,16 +6,14 @@ from functools import cache
 import pytest
 import torch
 from tests.benchmarks.gpu.memory.live_bytes import LiveBytes
-from tests.benchmarks.gpu.memory.memory_plan import MemoryPlan, plan_memory
+from tests.benchmarks.gpu.memory.memory_plan import AWQ, MemoryPlan, plan_memory
 from tests.benchmarks.gpu.memory.model_shapes import read_shape
 
-from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.planning.deployment import RESERVE, Deployment
 from headrace.planning.device_profile import PROFILES, read_profile
 from headrace.planning.footprint import list_footprints
 
-AWQ = QuantizationScheme("awq", 4, 128, symmetric=False)
 MIN_PREDICTED = 0.85
 """Minimum share of the tokens of keys and values that is predicted: what a step takes is not known then."""
 CONFIG = EngineConfig(kernels="triton", precision="bfloat16", max_running_count=64, max_step_token_count=2048)

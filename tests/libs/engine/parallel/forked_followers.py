@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import psutil
 
-END_SECONDS = 10.0
+END_SECONDS = 60.0
 
 
 class ForkedFollower:

@@ -12,7 +12,7 @@ from tests.libs.engine.triton.tiny_quantized import quantize_tiny
 from headrace import demo_model
 
 pytestmark = pytest.mark.anyio
-USUAL = {"block_count": 64, "max_running_count": 4, "thread_count": 1, "speculation": "off"}
+USUAL = {"block_count": 64, "max_running_count": 4, "thread_count": 1, "speculation": "off", "exact": True}
 MOMENT = 60.0
 """Seconds that the interpreter may take on a busy machine."""
 
@@ -29,7 +29,7 @@ async def platform(tmp_path: Path) -> AsyncIterator[InProcessPlatform]:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(demo_model.CHECKPOINT / name, folder / name)
     workers = [
-        {"model": "cpu", "folder": folder, "exact": True, "packed_folder": None, **USUAL},
+        {"model": "cpu", "folder": folder, "packed_folder": None, **USUAL},
         {"model": "gpu", "folder": folder, "kernels": "triton", "max_step_token_count": 16, **USUAL},
     ]
     async with in_process_platform(Shape({"cpu": folder, "gpu": folder}, workers), tmp_path / "platform") as made:

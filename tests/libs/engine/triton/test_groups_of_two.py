@@ -62,7 +62,13 @@ def _forked(followers: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def generate(source: Path, **settings: Any) -> dict[str, list[int]]:
     """Tokens of both prompts at once, of which the longer one is read in two chunks."""
-    usual: dict[str, Any] = {"block_count": 32, "max_running_count": 4, "max_step_token_count": 16, "thread_count": 1}
+    usual: dict[str, Any] = {
+        "block_count": 32,
+        "max_running_count": 4,
+        "max_step_token_count": 16,
+        "thread_count": 1,
+        "exact": True,
+    }
     engine = load_text_engine(source, engine_config(**(usual | settings)))
     try:
         asked = (request(str(at), prompt, max_tokens=3, temperature=0) for at, prompt in enumerate(PROMPTS))
@@ -91,7 +97,7 @@ def launches(patch: pytest.MonkeyPatch, owner: object, *names: str) -> set[str]:
 def test_integer_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method) -> None:
     make_family(tmp_path, "llama", **HALVES)
     quantize_projections(tmp_path, method)
-    expected = generate(tmp_path, exact=True)
+    expected = generate(tmp_path)
     called = launches(monkeypatch, triton_linear, "multiply", "split_product", "gated_product")
     assert generate(tmp_path, kernels="triton", **TENSOR) == expected
     assert called
@@ -101,7 +107,7 @@ def test_integer_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: 
 def test_floating_point_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form) -> None:
     make_family(tmp_path, "llama", **HALVES)
     round_to_floats(tmp_path, form)
-    expected = generate(tmp_path, exact=True)
+    expected = generate(tmp_path)
     called = launches(monkeypatch, triton_linear, "multiply", "split_product", "gated_product")
     assert generate(tmp_path, kernels="triton", **TENSOR) == expected
     assert called
@@ -109,7 +115,7 @@ def test_floating_point_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, f
 
 def test_blocks_of_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_model(tmp_path / "model.gguf", BLOCK_HALVES, q4_k_m)
-    expected = generate(path, exact=True)
+    expected = generate(path)
     called = launches(monkeypatch, triton_linear, "multiply", "split_product", "gated_product")
     assert generate(path, kernels="triton", **TENSOR) == expected
     assert called
@@ -121,7 +127,7 @@ def test_a_mixture_of_experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
     sizes = {"num_hidden_layers": 2, "moe_intermediate_size": 64, "head_dim": 32}
     make_family(tmp_path, "qwen3_moe", **sizes, mlp_only_layers=[])
     quantize_projections(tmp_path, "awq")
-    expected = generate(tmp_path, exact=True)
+    expected = generate(tmp_path)
     called = launches(monkeypatch, grouped_experts, "gate_grouped", "multiply_grouped")
     assert generate(tmp_path, kernels="triton", **split) == expected
     assert called == {"gate_grouped", "multiply_grouped"}
@@ -131,4 +137,4 @@ def test_a_mixture_of_experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
 def test_gpt_oss(tmp_path: Path, split: dict[str, int]) -> None:
     """Each rank has the sinks of its own heads, the whole router's bias, and the first one the biases of sums."""
     make_mxfp4(tmp_path, intermediate_size=128)
-    assert generate(tmp_path, kernels="triton", **split) == generate(tmp_path, exact=True)
+    assert generate(tmp_path, kernels="triton", **split) == generate(tmp_path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from tests.libs.engine.engine_running import engine_config, finish, request, run
 from tests.libs.engine.gguf_blocks import KINDS, q4_k_m, write_model
 from tests.libs.engine.gguf_files import Kind
@@ -16,6 +17,7 @@ from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, SIZES, quantize_tiny
 from torch import Tensor
 
+from headrace.engine.checkpoints.weights.round_to_nearest import quantize
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.gpu.attention import triton_attention
 from headrace.engine.gpu.operators import grouped_experts, triton_linear
@@ -53,8 +55,8 @@ def load(folder: Path, **settings: Any) -> TextEngine:
     """An engine that reads the longest prompt in two chunks, beside the decodes of others."""
     usual: dict[str, Any] = {"block_count": 64, "max_running_count": 4, "max_step_token_count": 32, "thread_count": 1}
     if settings.get("kernels") == "triton":
-        # On a GPU, `auto` would compute in 16 bits.
-        usual |= {"device": str(DEVICE)} | ({"precision": "float32"} if HAS_GPU else {})
+        # On a GPU, `auto` would compute in 16 bits, and hold the head in 8.
+        usual |= {"device": str(DEVICE), "exact": True} | ({"precision": "float32"} if HAS_GPU else {})
     return load_text_engine(folder, engine_config(**(usual | settings)))
 
 
@@ -107,6 +109,17 @@ def test_the_tokens_are_those_of_the_exact_cpu_path(
     assert engine.stats().prefix_hit_token_count == 32
     assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= {shape for shape, _ in products}
     assert set(calls) == {"attend_decodes", "attend_spans"}
+
+
+def test_the_head_is_held_in_8_bits_beside_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quantize_tiny(tmp_path, "awq", tie_word_embeddings=False)
+    products = watch_products(monkeypatch)
+    found = generate(load(tmp_path, kernels="triton", exact=False))
+    assert (VOCAB_SIZE, 64) in {shape for shape, _ in products}
+    weights = load_file(tmp_path / "model.safetensors")
+    rounded = quantize(weights["lm_head.weight"].float(), 8, 64, symmetric=False)
+    save_file(weights | {"lm_head.weight": rounded.dequantize()}, tmp_path / "model.safetensors")
+    assert generate(load(tmp_path, exact=True)) == found
 
 
 @pytest.mark.parametrize("form", FORMS)
