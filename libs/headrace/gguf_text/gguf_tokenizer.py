@@ -66,7 +66,8 @@ class GgufText:
             raise InvalidCheckpoint(f"{self._path}: metadata {error}") from None
 
     def tokenizer(self) -> Tokenizer:
-        """Builds the tokenizer. Raises Unsupported for unknown kinds."""
+        """Builds the tokenizer. Raises Unsupported for unknown kinds, and InvalidCheckpoint for merges of what are no
+        tokens."""
         kind = self.get("tokenizer.ggml.model", "none")
         if kind == "gpt2":
             built = self._byte_level()
@@ -102,7 +103,7 @@ class GgufText:
         """Returns the tokens that are added before a text, and those after it."""
         kind = self.get("tokenizer.ggml.model")
         rules = PRE_TOKENIZERS.get(str(self.get("tokenizer.ggml.pre", "")))
-        has_bos = kind in _USUAL_BOS or (rules is not None and rules.keeps_tokens)
+        has_bos = kind in _USUAL_BOS or (rules is not None and rules.adds_bos)
         bos, eos = self._token_id("bos", _USUAL_BOS.get(kind)), self._token_id("eos")
         before = [bos] if self.get("tokenizer.ggml.add_bos_token", has_bos) and bos is not None else []
         after = [eos] if self.get("tokenizer.ggml.add_eos_token", False) and eos is not None else []
@@ -119,8 +120,7 @@ class GgufText:
         if rules is None:
             known = ", ".join(PRE_TOKENIZERS)
             raise Unsupported(f"GGUF pre-tokenizer {name!r} is not supported; supported: {known}")
-        vocabulary = {token: index for index, token in enumerate(self.tokens)}
-        tokenizer = Tokenizer(models.BPE(vocabulary, self._merges(), ignore_merges=rules.keeps_tokens))
+        tokenizer = self._byte_pairs(self._merges(), ignore_merges=rules.keeps_tokens)
         digits = [pre_tokenizers.Digits(individual_digits=True)] if rules.splits_digits else []
         steps: list[Any] = [*digits, *(pre_tokenizers.Split(Regex(each), "isolated") for each in rules.patterns)]
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not rules.patterns))
@@ -130,8 +130,8 @@ class GgufText:
 
     def _merges(self) -> list[tuple[str, str]]:
         """Reads the pairs of pieces that are joined, first ones first."""
-        pairs = (merge.split(" ", 1) for merge in self.get("tokenizer.ggml.merges", []))
-        return [(left, right) for left, right in pairs]
+        pairs = (str(merge).partition(" ") for merge in self.get("tokenizer.ggml.merges", []))
+        return [(left, right) for left, _, right in pairs]
 
     def _scored_merges(self) -> list[tuple[str, str]]:
         """Derives the pairs of pieces that are joined from the scores of the pieces that they make."""
@@ -146,9 +146,8 @@ class GgufText:
         return [(left, right) for *_, left, right in sorted(ranked)]
 
     def _sentence_piece(self, merges: list[tuple[str, str]]) -> Tokenizer:
-        vocabulary = {token: index for index, token in enumerate(self.tokens)}
         unknown = self.tokens[self._token_id("unknown", 0) or 0]
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+        tokenizer = self._byte_pairs(merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
         has_prefix = bool(self.get("tokenizer.ggml.add_space_prefix", self.get("tokenizer.ggml.model") == "llama"))
         prefix = [normalizers.Prepend("▁")] if has_prefix else []
         tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
@@ -157,3 +156,11 @@ class GgufText:
             [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
         )
         return tokenizer
+
+    def _byte_pairs(self, merges: list[tuple[str, str]], **options: Any) -> Tokenizer:
+        """Makes a tokenizer of byte pairs (Sennrich et al., 2016)."""
+        vocabulary = {token: index for index, token in enumerate(self.tokens)}
+        try:
+            return Tokenizer(models.BPE(vocabulary, merges, **options))
+        except Exception as error:  # noqa: BLE001 - the library raises no narrower kind
+            raise InvalidCheckpoint(f"{self._path}: a merge of its tokenizer is not of its tokens: {error}") from None

@@ -17,8 +17,9 @@ class PreTokenizer:
     splits_digits: bool = False
     """Whether each digit is a word, before any pattern."""
     keeps_tokens: bool = False
-    """Whether a word that is a token is not merged, and a text begins with the token for beginnings where a file does
-    not say."""
+    """Whether a word that is a token is not merged."""
+    adds_bos: bool = False
+    """Whether a text begins with the BOS token where a file does not say."""
 
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -33,7 +34,7 @@ def _words(digits: str, letters: str = r"\p{L}", other: str = r"[^\s\p{L}\p{N}]+
 
 def _cased(digits: str, ending: str, but: str = "", tail: str = r"[\r\n/]*") -> str:
     """Returns the pattern of GPT-4o's tokenizer and its variants, which split words before capitals. `ending` may
-    follow a word, `but` are letters that belong to none."""
+    follow a word, and `but` excludes letters from words."""
     upper, lower = rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}{but}]", rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}{but}]"
     start = r"[^\r\n\p{L}\p{N}]?"
     words = f"{start}{upper}*{lower}+{ending}|{start}{upper}+{lower}*{ending}"
@@ -45,10 +46,10 @@ _GPT_2 = PreTokenizer()
 _DIGITS_APART = PreTokenizer(splits_digits=True)
 _GPT_4 = PreTokenizer((_words(_THREE),))
 _GPT_4O = PreTokenizer((_cased(_THREE, f"{_CONTRACTIONS}?"),))
-_LLAMA_3 = PreTokenizer((_words(_THREE),), keeps_tokens=True)
+_LLAMA_3 = PreTokenizer((_words(_THREE),), keeps_tokens=True, adds_bos=True)
 _QWEN_2 = PreTokenizer((_words(_ONE),))
 _QWEN_3_5 = PreTokenizer((_words(_ONE, r"[\p{L}\p{M}]", r"[^\s\p{L}\p{M}\p{N}]+[\r\n]*"),))
-_TEKKEN = PreTokenizer((_cased(_ONE, ""),), keeps_tokens=True)
+_TEKKEN = PreTokenizer((_cased(_ONE, ""),), keeps_tokens=True, adds_bos=True)
 _SEED = PreTokenizer((_words(_ONE, other=r"[^\s\p{L}\p{N}\r\n]+"),))
 _KIMI = PreTokenizer((r"[\p{Han}]+|" + _cased(_THREE, f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", tail=r"[\r\n]*"),))
 _BAILING = PreTokenizer(

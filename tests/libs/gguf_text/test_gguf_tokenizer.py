@@ -8,7 +8,7 @@ import gguf
 import pytest
 
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
-from headrace.errors import Unsupported
+from headrace.errors import InvalidCheckpoint, Unsupported
 from headrace.gguf_text.gguf_header import GgufHeader
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.pieces import pieces_of
@@ -207,4 +207,12 @@ def test_an_unknown_pre_tokenizer_is_refused_with_those_that_are_known(tmp_path:
     with pytest.raises(
         Unsupported, match=r"pre-tokenizer 'chameleon' is not supported; supported: llama-bpe, .*tekken"
     ):
+        GgufText(path).tokenizer()
+
+
+@pytest.mark.parametrize("merges", [["a c"], ["ab"], [""]])
+@pytest.mark.parametrize("model", ["gpt2", "gemma4"])
+def test_merges_of_what_are_no_tokens_are_refused(tmp_path: Path, model: str, merges: list[str]) -> None:
+    path = write(tmp_path / "model.gguf", BASE, model, merges=merges, pre="gpt-2")
+    with pytest.raises(InvalidCheckpoint, match="a merge of its tokenizer is not of its tokens"):
         GgufText(path).tokenizer()

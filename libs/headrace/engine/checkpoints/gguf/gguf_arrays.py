@@ -48,7 +48,7 @@ CENTERED_EPSILONS = ("layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_e
 """Names of the epsilon of layer norms, in Cohere, StableLM and GPT-NeoX, StarCoder 2, Nemotron and Falcon."""
 MAX_LAYERS = 10_000
 STATE_NORM = ".ssm_norm.weight"
-"""End of the names of norms of what states return, to which converters add nothing."""
+"""End of the names of the norms of a state's output, to which converters add nothing."""
 DECAYS = ".ssm_a"
 """End of the names of the decays of states."""
 ROPE_FACTORS = "rope_freqs.weight"
