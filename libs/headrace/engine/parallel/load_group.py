@@ -23,8 +23,6 @@ from headrace.errors.tree import Unsupported
 
 def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> LoadedModel:
     """Starts the other processes, and loads the parts of all. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    if config.adapters:
-        raise Unsupported("a model with adapters cannot be shared by several processes: set the parallel counts to 1")
     if model.misfit:
         raise Unsupported(f"{model.architecture} cannot be shared by several processes: set the parallel counts to 1")
     place = ShardPlace(0, config.tensor_parallel_count, config.pipeline_parallel_count)

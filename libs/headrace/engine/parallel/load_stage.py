@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from headrace.engine.checkpoints.adapters.target_modules import target_modules
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.model_shape import model_shape
 from headrace.engine.checkpoints.layout.stored_names import ModuleNaming
@@ -23,11 +24,13 @@ from headrace.engine.parallel.collective import Collective, Store
 from headrace.engine.parallel.joining.collective_backend import choose_collective_backend
 from headrace.engine.parallel.joining.loaded_ranks import await_loaded
 from headrace.engine.parallel.joining.rank_device import sharer_count
+from headrace.engine.parallel.shards.adapter_shard import AdapterShard, local_name
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
 from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.parallel.summed_layer import summed
+from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_part import DecoderPart
@@ -81,7 +84,8 @@ def _load(
     with torch.inference_mode():
         bits = ROUNDED_BITS.get(config.precision)
         files = open_weights(source, whole.quantization, bits, naming=ModuleNaming.of(whole))
-        weights = WeightRecord(ShardedWeights(files, whole, place))
+        shards = ShardedWeights(files, whole, place)
+        weights = WeightRecord(shards)
         decoder = Decoder(
             part,
             weights,
@@ -91,6 +95,7 @@ def _load(
             part=_ends(whole, place),
             forms=WeightForms(backend.forms.head_bits),
         )
+        adapters = _load_adapters(config, whole, part, place, shards, backend)
     await_loaded(store, place, is_connected)
     collective = Collective(place, device, store, choose_collective_backend(config, device.type))
     if place.tensor_count > 1:
@@ -102,9 +107,25 @@ def _load(
         settled = config.model_copy(update={"block_count": agreed})
         attention = build_attention(settled, backend, decoder, max_len)
     memory = HeldMemory(*collective.total(weights.byte_count, attention.byte_count))
-    model = StageModel(whole, place, decoder, attention, collective, backend.dtype, device)
+    model = StageModel(whole, place, decoder, attention, collective, backend.dtype, device, adapters)
     parts = exchange_parts(store, place, model.block_store)
     return LoadedStage(model, backend, attention.block_count, model_shape(whole).parameter_count, memory, parts)
+
+
+def _load_adapters(
+    config: EngineConfig,
+    whole: DecoderConfig,
+    part: DecoderConfig,
+    place: ShardPlace,
+    weights: ShardedWeights,
+    backend: Backend,
+) -> AdapterSet | None:
+    """Loads this rank's part of each adapter. Raises InvalidCheckpoint or Unsupported."""
+    if not config.adapters:
+        return None
+    targets = {(target.layer, local_name(name)): target for name, target in target_modules(part).items()}
+    cut = AdapterShard(weights, place.layers(whole.layer_count), targets)
+    return AdapterSet.load(config.adapters, whole, backend.operators, backend.dtype, backend.device, cut)
 
 
 def threads_of_a_rank(place: ShardPlace) -> int:

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headrace.engine.step.step_arrays import Span, StepArrays
 
@@ -23,15 +24,15 @@ def split_step(arrays: StepArrays, count: int) -> list[Microbatch]:
     if count == 1 or len(spans) < 2:
         return [Microbatch(arrays, tuple(range(arrays.logit_count)))]
     target = arrays.token_count / count
-    groups: list[list[Span]] = []
-    for span in spans:
-        if not groups or (len(groups) < count and span.first_row >= len(groups) * target):
-            groups.append([])
-        groups[-1].append(span)
-    return [_part(arrays, group) for group in groups]
+    begins: list[int] = []
+    for index, span in enumerate(spans):
+        if not begins or (len(begins) < count and span.first_row >= len(begins) * target):
+            begins.append(index)
+    return [_part(arrays, spans, begin, end) for begin, end in pairwise([*begins, len(spans)])]
 
 
-def _part(arrays: StepArrays, spans: Sequence[Span]) -> Microbatch:
+def _part(arrays: StepArrays, all_spans: Sequence[Span], begin: int, end_span: int) -> Microbatch:
+    spans, adapters = all_spans[begin:end_span], arrays.adapters[begin:end_span]
     first, end = spans[0].first_row, spans[-1].first_row + spans[-1].token_count
     fields: list[int] = []
     tables = array("q")
@@ -42,4 +43,5 @@ def _part(arrays: StepArrays, spans: Sequence[Span]) -> Microbatch:
     places = tuple(place for place, row in enumerate(rows) if first <= row < end)
     tokens = array("q", arrays.token_ids[first:end].tolist())
     wanted = array("q", [rows[place] - first for place in places])
-    return Microbatch(StepArrays(tokens, tables, array("q", fields), wanted), places)
+    names = adapters if any(adapters) else ()
+    return Microbatch(StepArrays(tokens, tables, array("q", fields), wanted, names), places)

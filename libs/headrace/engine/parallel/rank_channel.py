@@ -16,7 +16,8 @@ from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
 from headrace.errors.tree import InternalError
 
 _HEAD = struct.Struct("<QB")
-_COUNTS = struct.Struct("<4Q")
+_COUNTS = struct.Struct("<5Q")
+_BETWEEN_NAMES = "\0"
 _NUMBER_BYTES = array("q").itemsize
 KEEPALIVE_SECONDS = 10
 """Time between keepalive probes of a silent host; after three unanswered ones, it is gone."""
@@ -97,18 +98,22 @@ class Channel:
 
 
 def pack_step(arrays: StepArrays) -> bytes:
-    """Lays a step out as bytes. Adapters are not sent: models with adapters are not shared."""
-    counts = _COUNTS.pack(arrays.token_count, arrays.table_size, arrays.span_count, arrays.logit_count)
-    return counts + arrays.buffer.tobytes()
+    """Lays a step out as bytes."""
+    names = _BETWEEN_NAMES.join(arrays.adapters).encode()
+    counts = _COUNTS.pack(arrays.token_count, arrays.table_size, arrays.span_count, arrays.logit_count, len(names))
+    return b"".join([counts, names, arrays.buffer.tobytes()])
 
 
 def unpack_step(content: bytes) -> StepArrays:
     """Reads what `pack_step` wrote."""
-    tokens, tables, spans, logits = _COUNTS.unpack_from(content)
-    whole = array("q", content[_COUNTS.size :])
+    tokens, tables, spans, logits, name_bytes = _COUNTS.unpack_from(content)
+    first = _COUNTS.size + name_bytes
+    names = content[_COUNTS.size : first].decode()
+    whole = array("q", content[first:])
     ends = [tokens, tokens + tables, tokens + tables + spans * SPAN_FIELDS]
     last = whole[ends[2] : ends[2] + logits]
-    return StepArrays(whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] : ends[2]], last)
+    adapters = tuple(names.split(_BETWEEN_NAMES)) if names else ()
+    return StepArrays(whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] : ends[2]], last, adapters)
 
 
 def pack_blocks(blocks: Sequence[int], contents: Sequence[bytes]) -> bytes:

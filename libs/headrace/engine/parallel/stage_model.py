@@ -10,6 +10,7 @@ from headrace.engine.parallel.collective import Collective
 from headrace.engine.parallel.microbatches import Microbatch, split_step
 from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.step.step_arrays import StepArrays
+from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
@@ -30,8 +31,9 @@ class StageModel:
         collective: Collective,
         dtype: torch.dtype,
         device: torch.device,
+        adapters: AdapterSet | None,
     ) -> None:
-        """`config`: of the whole model."""
+        """`config`: of the whole model. `adapters`: this rank's part of them."""
         self._config = config
         self._place = place
         self._decoder = decoder
@@ -39,6 +41,7 @@ class StageModel:
         self._collective = collective
         self._dtype = dtype
         self._device = device
+        self._adapters = adapters
         store: BlockStore | None = getattr(attention, "block_store", None)
         self.block_store = None if store is None else DeviceBlockStore(store, device)
         """This rank's part of KV blocks. None: they cannot be copied."""
@@ -98,4 +101,5 @@ class StageModel:
         self._attention.begin(arrays)
         integers = to_device(np.concatenate([arrays.token_ids, arrays.logit_rows]), self._device)
         token_ids, logit_rows = integers[: arrays.token_count], integers[arrays.token_count :]
-        return self._decoder(StepTensors(token_ids, logit_rows, hidden=hidden), self._attention)
+        adapters = self._adapters.rows_of(arrays) if self._adapters else None
+        return self._decoder(StepTensors(token_ids, logit_rows, adapters, hidden=hidden), self._attention)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from headrace.engine.parallel.collective import Collective
+from headrace.engine.torch.adapters.adapted_linear import AdaptedLinear, RowUpdate
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
@@ -30,8 +31,14 @@ class SummedBlock:
         total = self._sum(inputs)
         return total.add_(residual).to(residual.dtype)
 
+    def adapted(self, updates: tuple[RowUpdate, ...]) -> "SummedBlock":
+        """Returns the same product with updates of adapters, of which each rank computes a part before the sum. The
+        block must be a product."""
+        return SummedBlock(AdaptedLinear(self.part, updates), self.collective)
+
     def _sum(self, inputs: Tensor) -> Tensor:
-        return self.collective.sum(self.part(inputs.float() if isinstance(self.part, KernelLinear) else inputs))
+        product = self.part.linear if isinstance(self.part, AdaptedLinear) else self.part
+        return self.collective.sum(self.part(inputs.float() if isinstance(product, KernelLinear) else inputs))
 
 
 def summed(layer: DecoderLayer, collective: Collective) -> DecoderLayer:

@@ -19,13 +19,15 @@ from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
 from tests.libs.engine.parallel.running_followers import running_followers
 from tests.libs.engine.parallel.summing_ranks import counted
+from tests.libs.engine.tiny_adapters import make_adapter
+from tests.libs.engine.tiny_adapters import request as adapted_request
 from tests.libs.engine.tiny_floats import FORMS, round_to_floats
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.parallel import collective, local_rendezvous
-from headrace.errors import ConfigError, Unsupported
+from headrace.errors import ConfigError
 
 pytestmark = pytest.mark.process
 SPLITS = [{"tensor_parallel_count": 2}, {"pipeline_parallel_count": 2}]
@@ -43,6 +45,8 @@ FORMATS = (
     "fp8",
     "nvfp4-pack-quantized",
 )
+ATTENTION, MLP = ["q_proj", "k_proj", "v_proj", "o_proj"], ["gate_proj", "up_proj", "down_proj"]
+SEPARATE, FUSED = ATTENTION + MLP, ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 FAMILIES = [
     "granite_moe",
     "glm4",
@@ -126,6 +130,43 @@ def test_families(tmp_path: Path, family: str) -> None:
 
 
 @pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("kind", ["plain", "awq", "gptq", "fused modules", "experts"])
+def test_adapters(tmp_path: Path, kind: str) -> None:
+    """Two adapters of other ranks and targets beside the model as it is, in one batch. GPTQ sorts inputs by group."""
+    family = {"fused modules": "phi3", "experts": "qwen3_moe"}.get(kind, "llama")
+    base = make_family(tmp_path / "base", family, **(SIZES if family == "llama" else {}))
+    adapters = {"wide": tmp_path / "wide", "narrow": tmp_path / "narrow"}
+    everything = {"fused modules": FUSED, "experts": ATTENTION}.get(kind, SEPARATE)
+    make_adapter(adapters["wide"], base, 1, r=8, target_modules=everything)
+    make_adapter(adapters["narrow"], base, 2, r=2, target_modules=everything[1::2])
+    if kind in ("awq", "gptq"):
+        quantize_projections(tmp_path / "base", kind)  # type: ignore[arg-type]
+    alone = answer_adapted(tmp_path / "base", adapters)
+    assert len({tuple(tokens) for tokens in alone.values()}) == 3
+    both = {"tensor_parallel_count": 2, "pipeline_parallel_count": 2}
+    for split in (*SPLITS, both) if kind in ("plain", "gptq") else SPLITS[:1]:
+        assert answer_adapted(tmp_path / "base", adapters, **split) == alone
+
+
+def answer_adapted(source: Path, adapters: dict[str, Path], **split: int) -> dict[str, list[int]]:
+    """Answers one prompt as each adapter does, and as none."""
+    settings = {
+        "block_count": 64,
+        "max_running_count": 4,
+        "max_step_token_count": 32,
+        "kernels": "torch",
+        "exact": True,
+    }
+    engine = load_text_engine(source, engine_config(adapters=adapters, **settings, **split))
+    try:
+        (prompt,) = make_prompts((40,))
+        names = ("", *adapters)
+        return run(engine, *(adapted_request(name, prompt, name, max_tokens=10, temperature=0) for name in names))
+    finally:
+        engine.close()
+
+
+@pytest.mark.usefixtures("forked")
 def test_a_shared_expert_is_whole_in_a_pipeline(tmp_path: Path) -> None:
     """Its inner size is neither that of other experts nor that of layers without any."""
     make_family(tmp_path, "glm4_moe")
@@ -168,7 +209,6 @@ def test_groups_cut_in_two_become_plain_numbers(tmp_path: Path) -> None:
         ({"tensor_parallel_count": 4}, ConfigError, "KV heads"),
         ({"pipeline_parallel_count": 4}, ConfigError, "layers"),
         ({"pipeline_parallel_count": 2, "rendezvous": "nowhere"}, ConfigError, "rendezvous"),
-        ({"pipeline_parallel_count": 2, "adapters": {"a": Path()}}, Unsupported, "adapters"),
     ],
 )
 def test_what_cannot_be_shared_is_refused_before_any_process_starts(

@@ -12,7 +12,7 @@ from headrace.engine.parallel.rank_channel import pack_step, unpack_step
 from headrace.engine.step.step_arrays import StepArrays
 
 
-def step_of(lengths: list[int]) -> StepArrays:
+def step_of(lengths: list[int], adapters: tuple[str, ...] = ()) -> StepArrays:
     """A step with a span of each length, whose last tokens want logits, the later spans first."""
     spans: list[int] = []
     tables: list[int] = []
@@ -20,7 +20,8 @@ def step_of(lengths: list[int]) -> StepArrays:
         spans += (sum(lengths[:number]), length, 3 * number, len(tables))
         tables += range(100 * number, 100 * number + 1 + length)
     ends = [sum(lengths[: number + 1]) - 1 for number in range(len(lengths))]
-    return StepArrays(array("q", range(sum(lengths))), array("q", tables), array("q", spans), array("q", ends[::-1]))
+    tokens = array("q", range(sum(lengths)))
+    return StepArrays(tokens, array("q", tables), array("q", spans), array("q", ends[::-1]), adapters)
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12), count=st.integers(1, 5))
@@ -48,10 +49,17 @@ def test_decodes_are_split_evenly() -> None:
     assert [part.arrays.token_count for part in split_step(step_of([1] * 16), 4)] == [4, 4, 4, 4]
 
 
+def test_each_span_keeps_its_adapter() -> None:
+    parts = split_step(step_of([4] * 6, ("", "", "", "a", "b", "")), 3)
+    assert [part.arrays.adapters for part in parts] == [(), ("", "a"), ("b", "")]
+
+
 @pytest.mark.parametrize("lengths", [[1], [5, 1, 7]])
-def test_a_step_reaches_another_process_as_it_is(lengths: list[int]) -> None:
-    step = step_of(lengths)
+@pytest.mark.parametrize("adapters", [(), ("", "a", "größer")])
+def test_a_step_reaches_another_process_as_it_is(lengths: list[int], adapters: tuple[str, ...]) -> None:
+    step = step_of(lengths, adapters if len(lengths) == 3 else ())
     read = unpack_step(pack_step(step))
     assert read.buffer == step.buffer
     assert read.spans.tolist() == step.spans.tolist()
     assert read.logit_rows.tolist() == step.logit_rows.tolist()
+    assert read.adapters == step.adapters

@@ -35,8 +35,12 @@ class AdapterPart:
             return self.second * self.scale
 
 
-def read_parts(folder: Path, model: DecoderConfig) -> dict[tuple[int, Product], list[AdapterPart]]:
-    """Reads the modules of an adapter for `model`, by layer and product, in column order.
+AdapterParts = dict[tuple[int, Product], list[AdapterPart]]
+"""Modules of an adapter, by layer and product, in column order."""
+
+
+def read_parts(folder: Path, model: DecoderConfig) -> AdapterParts:
+    """Reads the modules of an adapter for `model`.
 
     Raises InvalidCheckpoint if files are missing, malformed or made for another model, Unsupported if Headrace does not
     support this kind of adapter. Both name the file, and the tensor or field at fault.

@@ -15,6 +15,7 @@ from headrace.engine.parallel.shards.place import ShardPlace
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 HEADS = frozenset({"q_proj", "k_proj", "v_proj"})
 HEAD = "lm_head"
+_HOST = torch.device("cpu")
 MAX_RUNS = 3
 """Maximum runs of outputs that are read apart: query, key and value heads of one matrix."""
 
@@ -72,6 +73,19 @@ class ShardedWeights:
                 return part
             return self._take_inputs(module, self._whole(module, shape, dtype, device), dtype)
         return self._source.matrix(module, shape, dtype, device)
+
+    def outputs_of(self, module: str) -> Tensor | None:
+        """Returns this rank's outputs of a module, by its name in the whole model: int64 [outputs]. None: all."""
+        return None if self._place.tensor_count == 1 else self._rows(module, torch.float32, _HOST)
+
+    def inputs_of(self, module: str, in_size: int) -> Tensor | None:
+        """Returns this rank's inputs of a module that has so many in the whole model: int64 [inputs]. None: all."""
+        if self._place.tensor_count == 1 or not self._ends_block(module):
+            return None
+        prefix, _, last = module.rpartition(".")
+        if last == "o_proj":
+            return _numbers(self._place.part_of(in_size))
+        return self._units(prefix, in_size, torch.float32, _HOST)
 
     def _part(self, module: str, cut: WeightCut, dtype: torch.dtype, device: torch.device) -> Weight | None:
         """Reads a part of a weight alone. None: the whole must be read."""

@@ -1,6 +1,7 @@
 """A product with a weight, plus the updates of adapters, each for its own rows."""
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -15,6 +16,15 @@ class RowUpdate:
     rows: Tensor
     """Indices of the rows of one adapter, int64 [rows], without duplicates."""
     update: LowRankUpdate
+
+
+@runtime_checkable
+class Adaptable(Protocol):
+    """Product that adds the updates of adapters where it must: several processes share it."""
+
+    def adapted(self, updates: tuple[RowUpdate, ...]) -> Linear:
+        """Returns the same product with updates."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """The adapters of one model, all loaded."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.adapters.adapter_parts import AdapterParts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.adapters.adapter import Adapter
@@ -29,10 +30,12 @@ class AdapterSet:
         operators: Operators,
         dtype: torch.dtype,
         device: torch.device,
+        cut: Callable[[AdapterParts], AdapterParts] = lambda parts: parts,
     ) -> "AdapterSet":
-        """Reads the folder of each adapter by name. Raises InvalidCheckpoint or Unsupported."""
+        """Reads the folder of each adapter by name. `cut` takes the part of one process out of it. Raises
+        InvalidCheckpoint or Unsupported."""
         adapters = {
-            name: read_adapter(name, folder, model, operators, dtype, device) for name, folder in folders.items()
+            name: read_adapter(name, folder, model, operators, dtype, device, cut) for name, folder in folders.items()
         }
         return cls(adapters, device)
 

@@ -1,13 +1,13 @@
 """Reads an adapter from a folder in PEFT's format."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.adapters.adapter_parts import AdapterPart, read_parts
+from headrace.engine.checkpoints.adapters.adapter_parts import AdapterPart, AdapterParts, read_parts
 from headrace.engine.checkpoints.adapters.lora_config import CONFIG_FILE
 from headrace.engine.checkpoints.adapters.target_modules import TargetModule
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
@@ -18,12 +18,18 @@ from headrace.errors.tree import InvalidCheckpoint
 
 
 def read_adapter(
-    name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
+    name: str,
+    folder: Path,
+    model: DecoderConfig,
+    operators: Operators,
+    dtype: torch.dtype,
+    device: torch.device,
+    cut: Callable[[AdapterParts], AdapterParts] = lambda parts: parts,
 ) -> Adapter:
-    """Reads an adapter for `model`, whose weights may be quantized; the adapter's own weights are in `dtype`. Raises
-    InvalidCheckpoint or Unsupported, see `read_parts`."""
+    """Reads an adapter for `model`, whose weights may be quantized; the adapter's own weights are in `dtype`. `cut`
+    takes the part of one process out of it. Raises InvalidCheckpoint or Unsupported, see `read_parts`."""
     layers = tuple(LayerUpdates() for _ in range(model.layer_count))
-    for (layer, product), parts in read_parts(folder, model).items():
+    for (layer, product), parts in cut(read_parts(folder, model)).items():
         converted = [_convert(folder, part, dtype) for part in parts]
         layers[layer][product] = _joined(converted, operators, device)
     return Adapter(name, layers)

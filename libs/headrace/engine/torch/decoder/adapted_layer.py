@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.engine.torch.adapters.adapted_linear import AdaptedLinear, RowUpdate
+from headrace.engine.torch.adapters.adapted_linear import Adaptable, AdaptedLinear, RowUpdate
 from headrace.engine.torch.adapters.step_adapters import StepAdapters
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.torch.decoder.self_attention import SelfAttention
@@ -40,4 +40,6 @@ def _adapt_mlp(mlp: Mlp, index: int, step: StepAdapters) -> Mlp:
 
 
 def _adapt_linear(linear: Linear, updates: tuple[RowUpdate, ...]) -> Linear:
-    return AdaptedLinear(linear, updates) if updates else linear
+    if not updates:
+        return linear
+    return linear.adapted(updates) if isinstance(linear, Adaptable) else AdaptedLinear(linear, updates)
