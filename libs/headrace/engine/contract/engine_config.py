@@ -10,7 +10,7 @@ from headrace.settings import Settings
 from headrace.settings.paths_by_name import PathsByName
 
 GPU_DEFAULTS: dict[str, Any] = {"max_step_token_count": 2048, "max_step_seconds": 0.05}
-"""Defaults of a GPU: it reads prompts some twenty times as fast as a CPU, and better in longer parts."""
+"""Defaults of a GPU, which reads prompts faster than a CPU, and better in longer parts."""
 
 
 class EngineConfig(Settings):

@@ -28,11 +28,11 @@ def split_step(arrays: StepArrays, count: int) -> list[Microbatch]:
     for index, span in enumerate(spans):
         if not begins or (len(begins) < count and span.first_row >= len(begins) * target):
             begins.append(index)
-    return [_part(arrays, spans, begin, end) for begin, end in pairwise([*begins, len(spans)])]
+    ends = pairwise([*begins, len(spans)])
+    return [_part(arrays, spans[begin:end], arrays.adapters[begin:end]) for begin, end in ends]
 
 
-def _part(arrays: StepArrays, all_spans: Sequence[Span], begin: int, end_span: int) -> Microbatch:
-    spans, adapters = all_spans[begin:end_span], arrays.adapters[begin:end_span]
+def _part(arrays: StepArrays, spans: Sequence[Span], adapters: tuple[str, ...]) -> Microbatch:
     first, end = spans[0].first_row, spans[-1].first_row + spans[-1].token_count
     fields: list[int] = []
     tables = array("q")
