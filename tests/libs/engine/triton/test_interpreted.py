@@ -35,7 +35,7 @@ def run(root: Path, *arguments: str) -> None:
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
         environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={DEADLINE}", *arguments],
         cwd=root,
         env=environment,
         capture_output=True,
