@@ -36,7 +36,7 @@ class Group:
         self._rendezvous = rendezvous
         self._is_closing = threading.Event()
         self._answers: dict[Channel, SimpleQueue[bytes]] = {channel: SimpleQueue() for channel in channels}
-        """KV blocks that each rank was asked for, in the order of ranks."""
+        """KV blocks that arrived from each rank, in the order of ranks."""
         threading.Thread(target=self._listen, name="group", daemon=True).start()
 
     def run(self, arrays: StepArrays) -> None:
@@ -46,11 +46,11 @@ class Group:
     def clear(self, blocks: list[int]) -> None:
         self._tell(RankCommand.CLEAR, array("q", blocks).tobytes())
 
-    def ask_for(self, blocks: Sequence[int]) -> None:
-        """Tells all ranks to copy their parts of KV blocks, which `asked_for` waits for."""
+    def request_blocks(self, blocks: Sequence[int]) -> None:
+        """Tells all ranks to copy their parts of KV blocks, which `receive_blocks` waits for."""
         self._tell(RankCommand.READ, array("q", blocks).tobytes())
 
-    def asked_for(self, count: int) -> list[list[bytes]]:
+    def receive_blocks(self, count: int) -> list[list[bytes]]:
         """Returns the parts of `count` blocks, one list for each rank. A rank that takes too long counts as lost."""
         limit = time.monotonic() + READ_SECONDS
         return [cut(self._received(answers, limit), count) for answers in self._answers.values()]
@@ -85,7 +85,7 @@ class Group:
             raise InternalError("the model's group is being closed") from None
 
     def _listen(self) -> None:
-        """Receives what the other ranks were asked for, and ends the process when a connection ends."""
+        """Receives the requested KV blocks, and ends the process when a connection ends."""
         by_connection = {channel.connection: channel for channel in self._channels}
         while not self._is_closing.is_set():
             try:
@@ -103,7 +103,7 @@ class Group:
     def _lose(self, reason: str) -> None:
         """Ends this process, unless the group is being closed."""
         if not self._is_closing.is_set():
-            _log.critical("%s: so this one ends", reason)
+            _log.critical("%s; ending this process too", reason)
             os._exit(EXIT_RANK_LOST)
 
 

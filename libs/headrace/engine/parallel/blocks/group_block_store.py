@@ -35,8 +35,8 @@ class GroupBlockStore:
 
     def read(self, blocks: Sequence[int]) -> list[bytes]:
         """Copies the contents of blocks. Raises InternalError if a rank is gone."""
-        self._others.ask_for(blocks)
-        parts = [self._own.read(blocks), *self._others.asked_for(len(blocks))]
+        self._others.request_blocks(blocks)
+        parts = [self._own.read(blocks), *self._others.receive_blocks(len(blocks))]
         return [b"".join(content) for content in zip(*parts, strict=True)]
 
     def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:

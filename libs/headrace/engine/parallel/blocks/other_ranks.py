@@ -7,11 +7,11 @@ from typing import Protocol
 class OtherRanks(Protocol):
     """Ranks that copy and overwrite their parts of KV blocks."""
 
-    def ask_for(self, blocks: Sequence[int]) -> None:
+    def request_blocks(self, blocks: Sequence[int]) -> None:
         """Tells all ranks to copy their parts of blocks. Raises InternalError if one is gone."""
 
-    def asked_for(self, count: int) -> list[list[bytes]]:
-        """Waits for the parts of the `count` blocks that were asked for, one list for each rank."""
+    def receive_blocks(self, count: int) -> list[list[bytes]]:
+        """Waits for the parts of the `count` requested blocks, one list for each rank."""
         ...
 
     def write(self, blocks: Sequence[int], parts: Sequence[Sequence[bytes]]) -> None:
