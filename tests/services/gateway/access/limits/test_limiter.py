@@ -1,4 +1,4 @@
-"""Gateways that share a bus grant exactly what a key has, even when clients leave, or a gateway fails or loses the bus."""
+"""Gateways on one bus grant exactly what a key has, even when clients leave, or a gateway fails or loses the bus."""
 
 import asyncio
 import time
