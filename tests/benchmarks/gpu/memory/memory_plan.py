@@ -29,7 +29,8 @@ CPU = torch.device("cpu")
 """Device of tensors without memory."""
 MAX_TILED_ROWS = kernel_registry.MAX_TILED_ROWS[8, 0]
 LOGIT_BYTES = 4
-AWQ = QuantizationScheme("awq", 4, 128, symmetric=False)
+BITS, GROUP_SIZE = 4, 128
+AWQ = QuantizationScheme("awq", BITS, GROUP_SIZE, symmetric=False)
 FLOATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -56,7 +57,7 @@ def plan_memory(shape: DecoderConfig, config: EngineConfig, max_len: int) -> Mem
     model = replace(shape, quantization=AWQ)
     with _without_memory(), LiveBytes() as live:
         backend = choose_backend(config, model, CPU, "memory is planned")
-        empty = EmptyWeights(AWQ.bits, AWQ.group_size)
+        empty = EmptyWeights(BITS, GROUP_SIZE)
         decoder = Decoder(model, empty, backend.operators, backend.dtype, CPU, forms=backend.forms)
         decoder.join(backend.join(decoder.layers))
         weights = live.now

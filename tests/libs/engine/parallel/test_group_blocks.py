@@ -2,17 +2,13 @@
 
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
-from tests.harness.ended import wait_ended
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
 from tests.libs.engine.parallel.running_followers import running_followers
@@ -21,10 +17,10 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.kv.block_exchange import BlockExchange, exchange_of
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel import group, local_rendezvous
+from headrace.engine.parallel import group
 from headrace.kv.block_hash import hash_blocks
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forked")]
 BLOCK_SIZE = 16
 (PROMPT,) = make_prompts((150,), seed=5)
 HASHES = hash_blocks(PROMPT, BLOCK_SIZE, "")
@@ -32,22 +28,6 @@ COUNT = len(HASHES)
 HALVES = {"tensor_parallel_count": 2}
 STAGES = {"pipeline_parallel_count": 2}
 QUARTERS = HALVES | STAGES
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[ForkedFollowers]:
-    followers = ForkedFollowers("tests.libs.engine.parallel.tested_kernels")
-    yield followers
-    followers.close()
-
-
-@pytest.fixture(autouse=True)
-def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Makes groups fork their followers."""
-    started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(local_rendezvous, "subprocess", started)
-    yield
-    assert wait_ended(forking.running(), END_SECONDS) == []
 
 
 @pytest.fixture(scope="module")

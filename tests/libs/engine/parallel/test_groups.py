@@ -5,9 +5,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -16,7 +15,7 @@ import torch.distributed as dist
 from tests.harness.ended import wait_ended
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
-from tests.libs.engine.parallel.forked_followers import END_SECONDS, ForkedFollowers
+from tests.libs.engine.parallel.forked_followers import END_SECONDS
 from tests.libs.engine.parallel.running_followers import running_followers
 from tests.libs.engine.parallel.summing_ranks import counted
 from tests.libs.engine.tiny_adapters import make_adapter
@@ -26,7 +25,7 @@ from tests.libs.engine.tiny_models import make_family, make_prompts
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.parallel import collective, local_rendezvous
+from headrace.engine.parallel import collective
 from headrace.errors import ConfigError
 
 pytestmark = pytest.mark.process
@@ -58,23 +57,6 @@ FAMILIES = [
     "qwen3_moe",
     "phi3",
 ]
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[ForkedFollowers]:
-    followers = ForkedFollowers("tests.libs.engine.parallel.tested_kernels")
-    yield followers
-    followers.close()
-
-
-@pytest.fixture
-def forked(forking: ForkedFollowers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Makes groups fork their followers. The tests that kill followers start them the way a worker does."""
-    started = SimpleNamespace(Popen=forking.start, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(local_rendezvous, "subprocess", started)
-    yield
-    left = wait_ended(forking.running(), END_SECONDS)
-    assert left == []
 
 
 def generate(source: Path, **settings: Any) -> dict[str, list[int]]:
