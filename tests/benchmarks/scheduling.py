@@ -19,6 +19,7 @@ from typing import Any
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Dispatch
@@ -70,7 +71,7 @@ class Crowd:
         return self._core.handle(events.WorkerReported(report, answers=True), 0.01)
 
     def _ticket(self, number: int) -> Ticket:
-        held = {f"w{self._chance.randrange(len(self._versions))}": 3 for _ in range(4)}
+        held = {f"w{self._chance.randrange(len(self._versions))}": HeldPrefix(3) for _ in range(4)}
         return Ticket(f"r{number}", 1, MODEL, f"t{number % 100}", 0.0, 1000.0, 100, 100, CLASSES[number % 3], held=held)
 
 

@@ -12,11 +12,13 @@ import httpx2
 import psutil
 import pytest
 from tests.harness.running_platform import RunningPlatform, running_platform
+from tests.harness.told_blocks import ToldBlocks
 from tests.libs.engine.engine_running import engine_config, finish, tokens
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = "headrace-demo"
@@ -28,7 +30,8 @@ ASKED: dict[str, Any] = {
     "ignore_eos": True,
 }
 START_SECONDS = 120.0
-LONG = 400
+LONG = 1500
+BLOCK_SIZE = 16
 
 
 def platform_of(folder: Path, settings: str, *options: str) -> "Iterator[RunningPlatform]":
@@ -112,16 +115,20 @@ def test_a_killed_worker_takes_its_other_processes_with_it(groups: RunningPlatfo
 
 
 def test_a_prompt_outlives_its_group(groups: RunningPlatform) -> None:
+    told = ToldBlocks(groups, MODEL)
+    before = {worker: told.in_memory(worker) for worker in ("worker-0", "worker-1")}
     text, cached = ask_long(groups)
     assert cached == {"memory": 0, "disk": 0, "worker": 0, "store": 0}
-    groups.wait_until_idle()
-    for worker in ("worker-0", "worker-1"):
+    holder, names = told.wait_until_made(LONG // BLOCK_SIZE, before)
+    told.wait_until_kept(holder, names)
+    for worker in before:
         restarts = groups.service(worker)["restarts"]
         groups.kill(worker)
         groups.wait_until_restarted(worker, restarts + 1, START_SECONDS)
+    told.wait_until_known(holder, names, HeldPrefix(0, len(names)))
     again, cached = ask_long(groups)
     assert again == text
-    assert cached["disk"] + cached["worker"] > LONG // 2
+    assert cached["disk"] > LONG // 2, "the request went to the worker whose disk has its prompt"
 
 
 def ask_long(platform: RunningPlatform) -> tuple[str, dict[str, int]]:

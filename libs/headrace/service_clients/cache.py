@@ -9,6 +9,7 @@ from headrace.domain.kept_parts import KeptParts
 from headrace.domain.kept_stream import KeptStream
 from headrace.domain.stream_part import StreamPart
 from headrace.errors import NotFound
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import cache_pb2, cache_pb2_grpc
@@ -26,8 +27,8 @@ class CacheClient(Protocol):
     ) -> None:
         """Keeps a response for `lifetime` seconds. None: as long as the service is set to."""
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
-        """Returns the number of leading blocks that each worker holds, by worker id."""
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
+        """Returns the leading blocks that each worker has, by worker id."""
 
 
 class JournalClient(Protocol):
@@ -68,11 +69,11 @@ class GrpcCacheClient:
         with translated(STAGE):
             await self._stub.StoreResponse(request, timeout=timeout, metadata=outgoing_metadata())
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         request = cache_pb2.LookupPrefixRequest(model=model, block_hashes=block_hashes)
         with translated(STAGE):
             response = await self._stub.LookupPrefix(request, timeout=timeout, metadata=outgoing_metadata())
-        return {match.worker_id: match.block_count for match in response.matches}
+        return {one.worker_id: HeldPrefix(one.block_count, one.kept_block_count) for one in response.matches}
 
     async def keep_streams(self, parts: Sequence[StreamPart], timeout: float, lifetime: float) -> KeptParts:
         request = cache_pb2.KeepStreamsRequest(parts=map(_to_message, parts))

@@ -12,6 +12,7 @@ from headrace.domain.kept_parts import KeptParts
 from headrace.domain.kept_stream import KeptStream
 from headrace.domain.stream_part import StreamPart
 from headrace.errors import DeadlineExceeded, HeadraceError, Unavailable
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.service_clients.cache import WholeCacheClient
 
 SUSPICION_SECONDS = 5.0
@@ -44,7 +45,7 @@ class SeveralCaches:
     ) -> None:
         await self._ask(self._home(key), lambda cache: cache.store_response(tenant, key, value, timeout, lifetime))
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         name = min(self._clients, key=self._is_suspected)
         return await self._ask(name, lambda cache: cache.lookup_prefix(model, block_hashes, timeout))
 

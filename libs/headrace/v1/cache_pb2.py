@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/cache.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n\x15LookupResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"\'\n\x16LookupResponseResponse\x12\r\n\x05value\x18\x01 \x01(\x0c\"o\n\x14StoreResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\x0c\x12+\n\x08lifetime\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x17\n\x15StoreResponseResponse\":\n\x13LookupPrefixRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"A\n\x14LookupPrefixResponse\x12)\n\x07matches\x18\x01 \x03(\x0b\x32\x18.headrace.v1.PrefixMatch\"5\n\x0bPrefixMatch\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0b\x62lock_count\x18\x02 \x01(\x05\"i\n\x12KeepStreamsRequest\x12&\n\x05parts\x18\x01 \x03(\x0b\x32\x17.headrace.v1.StreamPart\x12+\n\x08lifetime\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"y\n\nStreamPart\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x0e\n\x06record\x18\x03 \x01(\x0c\x12\x13\n\x0b\x66irst_index\x18\x04 \x01(\x05\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\x0e\n\x06tokens\x18\x06 \x01(\x0c\"M\n\x13KeepStreamsResponse\x12\x1a\n\x12unknown_stream_ids\x18\x01 \x03(\t\x12\x1a\n\x12refused_stream_ids\x18\x02 \x03(\t\"6\n\x11\x46indStreamRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\"O\n\x12\x46indStreamResponse\x12\x0e\n\x06record\x18\x01 \x01(\x0c\x12\r\n\x05parts\x18\x02 \x03(\x0c\x12\x1a\n\x12record_age_seconds\x18\x03 \x01(\x01\"\xb3\x03\n\x0cStreamRecord\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12\x37\n\x07headers\x18\x04 \x03(\x0b\x32&.headrace.v1.StreamRecord.HeadersEntry\x12\r\n\x05model\x18\x05 \x01(\t\x12\x11\n\tanswer_id\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04seed\x18\t \x01(\x03\x12\"\n\x1a\x63harged_prompt_token_count\x18\n \x01(\x05\x12\"\n\x1a\x63harged_output_token_count\x18\x0b \x01(\x05\x12\x1e\n\x11time_left_seconds\x18\x0c \x01(\x01H\x00\x88\x01\x01\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x14\n\x12_time_left_seconds\"A\n\x13LookupBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"M\n\x14LookupBlocksResponse\x12\x18\n\x10held_block_count\x18\x01 \x01(\x05\x12\x1b\n\x13wanted_block_hashes\x18\x02 \x03(\x0c\"\x8f\x01\n\x12StoreBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12(\n\x06\x62locks\x18\x02 \x03(\x0b\x32\x18.headrace.v1.StoredBlock\x12\x39\n\x16\x62lock_compute_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x0bStoredBlock\x12\x12\n\nblock_hash\x18\x01 \x01(\x0c\x12\x0e\n\x06record\x18\x02 \x01(\x0c\"1\n\x13StoreBlocksResponse\x12\x1a\n\x12stored_block_count\x18\x01 \x01(\x05\"@\n\x12\x46\x65tchBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"&\n\x13\x46\x65tchBlocksResponse\x12\x0f\n\x07records\x18\x01 \x03(\x0c\x32\xb2\x05\n\x0c\x43\x61\x63heService\x12Y\n\x0eLookupResponse\x12\".headrace.v1.LookupResponseRequest\x1a#.headrace.v1.LookupResponseResponse\x12V\n\rStoreResponse\x12!.headrace.v1.StoreResponseRequest\x1a\".headrace.v1.StoreResponseResponse\x12S\n\x0cLookupPrefix\x12 .headrace.v1.LookupPrefixRequest\x1a!.headrace.v1.LookupPrefixResponse\x12P\n\x0bKeepStreams\x12\x1f.headrace.v1.KeepStreamsRequest\x1a .headrace.v1.KeepStreamsResponse\x12M\n\nFindStream\x12\x1e.headrace.v1.FindStreamRequest\x1a\x1f.headrace.v1.FindStreamResponse\x12S\n\x0cLookupBlocks\x12 .headrace.v1.LookupBlocksRequest\x1a!.headrace.v1.LookupBlocksResponse\x12P\n\x0bStoreBlocks\x12\x1f.headrace.v1.StoreBlocksRequest\x1a .headrace.v1.StoreBlocksResponse\x12R\n\x0b\x46\x65tchBlocks\x12\x1f.headrace.v1.FetchBlocksRequest\x1a .headrace.v1.FetchBlocksResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/cache.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n\x15LookupResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\"\'\n\x16LookupResponseResponse\x12\r\n\x05value\x18\x01 \x01(\x0c\"o\n\x14StoreResponseRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05value\x18\x03 \x01(\x0c\x12+\n\x08lifetime\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x17\n\x15StoreResponseResponse\":\n\x13LookupPrefixRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"A\n\x14LookupPrefixResponse\x12)\n\x07matches\x18\x01 \x03(\x0b\x32\x18.headrace.v1.PrefixMatch\"O\n\x0bPrefixMatch\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0b\x62lock_count\x18\x02 \x01(\x05\x12\x18\n\x10kept_block_count\x18\x03 \x01(\x05\"i\n\x12KeepStreamsRequest\x12&\n\x05parts\x18\x01 \x03(\x0b\x32\x17.headrace.v1.StreamPart\x12+\n\x08lifetime\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"y\n\nStreamPart\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\x12\x0e\n\x06record\x18\x03 \x01(\x0c\x12\x13\n\x0b\x66irst_index\x18\x04 \x01(\x05\x12\x13\n\x0btoken_count\x18\x05 \x01(\x05\x12\x0e\n\x06tokens\x18\x06 \x01(\x0c\"M\n\x13KeepStreamsResponse\x12\x1a\n\x12unknown_stream_ids\x18\x01 \x03(\t\x12\x1a\n\x12refused_stream_ids\x18\x02 \x03(\t\"6\n\x11\x46indStreamRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x11\n\tstream_id\x18\x02 \x01(\t\"O\n\x12\x46indStreamResponse\x12\x0e\n\x06record\x18\x01 \x01(\x0c\x12\r\n\x05parts\x18\x02 \x03(\x0c\x12\x1a\n\x12record_age_seconds\x18\x03 \x01(\x01\"\xb3\x03\n\x0cStreamRecord\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12\x37\n\x07headers\x18\x04 \x03(\x0b\x32&.headrace.v1.StreamRecord.HeadersEntry\x12\r\n\x05model\x18\x05 \x01(\t\x12\x11\n\tanswer_id\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04seed\x18\t \x01(\x03\x12\"\n\x1a\x63harged_prompt_token_count\x18\n \x01(\x05\x12\"\n\x1a\x63harged_output_token_count\x18\x0b \x01(\x05\x12\x1e\n\x11time_left_seconds\x18\x0c \x01(\x01H\x00\x88\x01\x01\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x14\n\x12_time_left_seconds\"A\n\x13LookupBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"M\n\x14LookupBlocksResponse\x12\x18\n\x10held_block_count\x18\x01 \x01(\x05\x12\x1b\n\x13wanted_block_hashes\x18\x02 \x03(\x0c\"\x8f\x01\n\x12StoreBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12(\n\x06\x62locks\x18\x02 \x03(\x0b\x32\x18.headrace.v1.StoredBlock\x12\x39\n\x16\x62lock_compute_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"1\n\x0bStoredBlock\x12\x12\n\nblock_hash\x18\x01 \x01(\x0c\x12\x0e\n\x06record\x18\x02 \x01(\x0c\"1\n\x13StoreBlocksResponse\x12\x1a\n\x12stored_block_count\x18\x01 \x01(\x05\"@\n\x12\x46\x65tchBlocksRequest\x12\x14\n\x0c\x62lock_layout\x18\x01 \x01(\t\x12\x14\n\x0c\x62lock_hashes\x18\x02 \x03(\x0c\"&\n\x13\x46\x65tchBlocksResponse\x12\x0f\n\x07records\x18\x01 \x03(\x0c\x32\xb2\x05\n\x0c\x43\x61\x63heService\x12Y\n\x0eLookupResponse\x12\".headrace.v1.LookupResponseRequest\x1a#.headrace.v1.LookupResponseResponse\x12V\n\rStoreResponse\x12!.headrace.v1.StoreResponseRequest\x1a\".headrace.v1.StoreResponseResponse\x12S\n\x0cLookupPrefix\x12 .headrace.v1.LookupPrefixRequest\x1a!.headrace.v1.LookupPrefixResponse\x12P\n\x0bKeepStreams\x12\x1f.headrace.v1.KeepStreamsRequest\x1a .headrace.v1.KeepStreamsResponse\x12M\n\nFindStream\x12\x1e.headrace.v1.FindStreamRequest\x1a\x1f.headrace.v1.FindStreamResponse\x12S\n\x0cLookupBlocks\x12 .headrace.v1.LookupBlocksRequest\x1a!.headrace.v1.LookupBlocksResponse\x12P\n\x0bStoreBlocks\x12\x1f.headrace.v1.StoreBlocksRequest\x1a .headrace.v1.StoreBlocksResponse\x12R\n\x0b\x46\x65tchBlocks\x12\x1f.headrace.v1.FetchBlocksRequest\x1a .headrace.v1.FetchBlocksResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,35 +48,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOOKUPPREFIXRESPONSE']._serialized_start=398
   _globals['_LOOKUPPREFIXRESPONSE']._serialized_end=463
   _globals['_PREFIXMATCH']._serialized_start=465
-  _globals['_PREFIXMATCH']._serialized_end=518
-  _globals['_KEEPSTREAMSREQUEST']._serialized_start=520
-  _globals['_KEEPSTREAMSREQUEST']._serialized_end=625
-  _globals['_STREAMPART']._serialized_start=627
-  _globals['_STREAMPART']._serialized_end=748
-  _globals['_KEEPSTREAMSRESPONSE']._serialized_start=750
-  _globals['_KEEPSTREAMSRESPONSE']._serialized_end=827
-  _globals['_FINDSTREAMREQUEST']._serialized_start=829
-  _globals['_FINDSTREAMREQUEST']._serialized_end=883
-  _globals['_FINDSTREAMRESPONSE']._serialized_start=885
-  _globals['_FINDSTREAMRESPONSE']._serialized_end=964
-  _globals['_STREAMRECORD']._serialized_start=967
-  _globals['_STREAMRECORD']._serialized_end=1402
-  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_start=1334
-  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_end=1380
-  _globals['_LOOKUPBLOCKSREQUEST']._serialized_start=1404
-  _globals['_LOOKUPBLOCKSREQUEST']._serialized_end=1469
-  _globals['_LOOKUPBLOCKSRESPONSE']._serialized_start=1471
-  _globals['_LOOKUPBLOCKSRESPONSE']._serialized_end=1548
-  _globals['_STOREBLOCKSREQUEST']._serialized_start=1551
-  _globals['_STOREBLOCKSREQUEST']._serialized_end=1694
-  _globals['_STOREDBLOCK']._serialized_start=1696
-  _globals['_STOREDBLOCK']._serialized_end=1745
-  _globals['_STOREBLOCKSRESPONSE']._serialized_start=1747
-  _globals['_STOREBLOCKSRESPONSE']._serialized_end=1796
-  _globals['_FETCHBLOCKSREQUEST']._serialized_start=1798
-  _globals['_FETCHBLOCKSREQUEST']._serialized_end=1862
-  _globals['_FETCHBLOCKSRESPONSE']._serialized_start=1864
-  _globals['_FETCHBLOCKSRESPONSE']._serialized_end=1902
-  _globals['_CACHESERVICE']._serialized_start=1905
-  _globals['_CACHESERVICE']._serialized_end=2595
+  _globals['_PREFIXMATCH']._serialized_end=544
+  _globals['_KEEPSTREAMSREQUEST']._serialized_start=546
+  _globals['_KEEPSTREAMSREQUEST']._serialized_end=651
+  _globals['_STREAMPART']._serialized_start=653
+  _globals['_STREAMPART']._serialized_end=774
+  _globals['_KEEPSTREAMSRESPONSE']._serialized_start=776
+  _globals['_KEEPSTREAMSRESPONSE']._serialized_end=853
+  _globals['_FINDSTREAMREQUEST']._serialized_start=855
+  _globals['_FINDSTREAMREQUEST']._serialized_end=909
+  _globals['_FINDSTREAMRESPONSE']._serialized_start=911
+  _globals['_FINDSTREAMRESPONSE']._serialized_end=990
+  _globals['_STREAMRECORD']._serialized_start=993
+  _globals['_STREAMRECORD']._serialized_end=1428
+  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_start=1360
+  _globals['_STREAMRECORD_HEADERSENTRY']._serialized_end=1406
+  _globals['_LOOKUPBLOCKSREQUEST']._serialized_start=1430
+  _globals['_LOOKUPBLOCKSREQUEST']._serialized_end=1495
+  _globals['_LOOKUPBLOCKSRESPONSE']._serialized_start=1497
+  _globals['_LOOKUPBLOCKSRESPONSE']._serialized_end=1574
+  _globals['_STOREBLOCKSREQUEST']._serialized_start=1577
+  _globals['_STOREBLOCKSREQUEST']._serialized_end=1720
+  _globals['_STOREDBLOCK']._serialized_start=1722
+  _globals['_STOREDBLOCK']._serialized_end=1771
+  _globals['_STOREBLOCKSRESPONSE']._serialized_start=1773
+  _globals['_STOREBLOCKSRESPONSE']._serialized_end=1822
+  _globals['_FETCHBLOCKSREQUEST']._serialized_start=1824
+  _globals['_FETCHBLOCKSREQUEST']._serialized_end=1888
+  _globals['_FETCHBLOCKSRESPONSE']._serialized_start=1890
+  _globals['_FETCHBLOCKSRESPONSE']._serialized_end=1928
+  _globals['_CACHESERVICE']._serialized_start=1931
+  _globals['_CACHESERVICE']._serialized_end=2621
 # @@protoc_insertion_point(module_scope)

@@ -158,7 +158,7 @@ class LookupPrefixResponse(_message.Message):
     MATCHES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def matches(self) -> _containers.RepeatedCompositeFieldContainer[Global___PrefixMatch]:
-        """Workers that hold at least the first block."""
+        """Workers that have at least the first block, in memory or on a disk."""
 
     def __init__(
         self,
@@ -181,19 +181,23 @@ class PrefixMatch(_message.Message):
 
     WORKER_ID_FIELD_NUMBER: _builtins.int
     BLOCK_COUNT_FIELD_NUMBER: _builtins.int
+    KEPT_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     block_count: _builtins.int
-    """Leading blocks that it holds without a gap."""
+    """Leading blocks that it has in memory without a gap."""
+    kept_block_count: _builtins.int
+    """Blocks behind them that it has on a disk, or in memory again, without a gap."""
     def __init__(
         self,
         *,
         worker_id: _builtins.str = ...,
         block_count: _builtins.int = ...,
+        kept_block_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_count", b"block_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block_count", b"block_count", "kept_block_count", b"kept_block_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -264,7 +264,7 @@ Global___BudgetPlaces: _TypeAlias = BudgetPlaces  # noqa: Y015
 
 @_typing.final
 class BlocksChanged(_message.Message):
-    """KV blocks entered or left a worker. Subject `headrace.v1.worker.<id>.blocks_changed`.
+    """KV blocks entered or left the memory or the disk of a worker. Subject `headrace.v1.worker.<id>.blocks_changed`.
 
     Without hashes it only tells the latest number, so that a listener notices that it missed the last change. Whoever
     missed one asks for everything with WorkerService.ListBlocks.
@@ -282,7 +282,7 @@ class BlocksChanged(_message.Message):
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
-    """Its incarnation: a new one starts with no blocks."""
+    """Its incarnation: a new one starts with no blocks, and tells of those that it finds on its disk."""
     model: _builtins.str
     """The model."""
     sequence_number: _builtins.int
@@ -291,7 +291,7 @@ class BlocksChanged(_message.Message):
     """The address at which the worker serves gRPC."""
     @_builtins.property
     def stored_block_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Hashes of blocks that are now there."""
+        """Hashes of blocks that are now there: of 16 bytes in memory, and with a byte of 1 behind them on the disk."""
 
     @_builtins.property
     def removed_block_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:

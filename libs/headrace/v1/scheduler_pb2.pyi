@@ -534,18 +534,21 @@ class CandidateView(_message.Message):
     FIRST_TOKEN_SECONDS_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
     REMARK_FIELD_NUMBER: _builtins.int
+    KEPT_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     load: _builtins.int
     """Requests that it held or that were on their way to it."""
     held_block_count: _builtins.int
-    """Leading KV blocks of the prompt that it held."""
+    """Leading KV blocks of the prompt that it held in memory."""
     first_token_seconds: _builtins.float
     """Predicted time until the first token there, in seconds."""
     price: _builtins.float
     """Predicted price of the request there."""
     remark: _builtins.str
     """Why it was not to be chosen. Empty: it could have been."""
+    kept_block_count: _builtins.int
+    """Blocks behind those that its disk had."""
     def __init__(
         self,
         *,
@@ -555,10 +558,11 @@ class CandidateView(_message.Message):
         first_token_seconds: _builtins.float = ...,
         price: _builtins.float = ...,
         remark: _builtins.str = ...,
+        kept_block_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_token_seconds", b"first_token_seconds", "held_block_count", b"held_block_count", "load", b"load", "price", b"price", "remark", b"remark", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_token_seconds", b"first_token_seconds", "held_block_count", b"held_block_count", "kept_block_count", b"kept_block_count", "load", b"load", "price", b"price", "remark", b"remark", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -686,6 +686,7 @@ class WorkerStatus(_message.Message):
     STEP_TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     MAX_STEP_SECONDS_FIELD_NUMBER: _builtins.int
     IS_PINNED_FIELD_NUMBER: _builtins.int
+    DISK_RATE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -780,6 +781,8 @@ class WorkerStatus(_message.Message):
     """Seconds that a step which reads prompts should take at most beside sequences that decode. 0: any time."""
     is_pinned: _builtins.bool
     """Whether the model stays awake whatever other models are wanted. Absent: it is never put to sleep."""
+    disk_rate: _builtins.float
+    """Bytes of KV blocks per second that it read from its disk, as measured. Zero: not known yet."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -840,10 +843,11 @@ class WorkerStatus(_message.Message):
         step_token_limit: _builtins.int = ...,
         max_step_seconds: _builtins.float = ...,
         is_pinned: _builtins.bool | None = ...,
+        disk_rate: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned", "is_pinned", b"is_pinned", "model_info", b"model_info", "step_times", b"step_times"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned", "accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_byte_count", b"block_byte_count", "block_count", b"block_count", "block_layout", b"block_layout", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "is_pinned", b"is_pinned", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "max_step_seconds", b"max_step_seconds", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "role", b"role", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "step_times", b"step_times", "step_token_limit", b"step_token_limit", "transfer_rate", b"transfer_rate", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned", "accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_byte_count", b"block_byte_count", "block_count", b"block_count", "block_layout", b"block_layout", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "disk_rate", b"disk_rate", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "is_pinned", b"is_pinned", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "max_step_seconds", b"max_step_seconds", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "role", b"role", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "step_times", b"step_times", "step_token_limit", b"step_token_limit", "transfer_rate", b"transfer_rate", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__is_pinned: _TypeAlias = _typing.Literal["is_pinned"]  # noqa: Y015
     _WhichOneofArgType__is_pinned: _TypeAlias = _typing.Literal["_is_pinned", b"_is_pinned"]  # noqa: Y015
@@ -923,7 +927,7 @@ class ListBlocksResponse(_message.Message):
     """Number of the latest change that the list contains: see BlocksChanged. Zero: nothing changed yet."""
     @_builtins.property
     def block_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Hashes of blocks that are there."""
+        """Hashes of blocks that are there, as in BlocksChanged."""
 
     def __init__(
         self,

@@ -4,9 +4,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
+from headrace.kv.held_prefix import HeldPrefix
+from headrace.kv.kept_name import kept_name
+
 MODEL_SIZE = 8
 """Bytes of the digest of a model's name before each hash. Keys are bytes, which the garbage collector need not visit:
 the list of a large worker is indexed five times faster than with tuples."""
+NOBODY: frozenset[str] = frozenset()
 
 
 class PrefixIndex:
@@ -47,18 +51,23 @@ class PrefixIndex:
         prefix = _prefix(model)
         return {block[MODEL_SIZE:] for block in self._held.get(worker_id, ()) if block.startswith(prefix)}
 
-    def match(self, model: str, block_hashes: Sequence[bytes]) -> dict[str, int]:
-        """Counts the leading blocks that each worker holds without a gap, for workers that hold the first."""
+    def match(self, model: str, block_hashes: Sequence[bytes]) -> dict[str, HeldPrefix]:
+        """Counts the leading blocks that each worker has without a gap, for workers that have the first."""
         prefix = _prefix(model)
-        matched: dict[str, int] = {}
-        alive: frozenset[str] | None = None
-        for index, block_hash in enumerate(block_hashes):
-            holders = self._holders.get(prefix + block_hash, frozenset())
-            alive = holders if alive is None else alive & holders
-            if not alive:
+        in_memory: dict[str, int] = {}
+        anywhere: dict[str, int] = {}
+        holders = havers = frozenset(self._held)
+        for count, block_hash in enumerate(block_hashes, 1):
+            block = prefix + block_hash
+            here = self._holders.get(block, NOBODY)
+            holders &= here
+            havers &= here | self._holders.get(kept_name(block), NOBODY)
+            if not havers:
                 break
-            matched.update(dict.fromkeys(alive, index + 1))
-        return matched
+            in_memory.update(dict.fromkeys(holders, count))
+            anywhere.update(dict.fromkeys(havers, count))
+        held = {worker: in_memory.get(worker, 0) for worker in anywhere}
+        return {worker: HeldPrefix(held[worker], count - held[worker]) for worker, count in anywhere.items()}
 
     def _store(self, worker_id: str, blocks: Sequence[bytes]) -> None:
         self._held.setdefault(worker_id, set()).update(blocks)

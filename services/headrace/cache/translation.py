@@ -8,6 +8,7 @@ from headrace.cache.shared_kv.shared_kv_blocks import MAX_RECORD_BYTES, keys_of
 from headrace.domain.stream_part import StreamPart
 from headrace.errors import PayloadTooLarge
 from headrace.kv.block_change import BlockChange
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.v1 import cache_pb2
 from headrace.v1.cache_pb2 import LookupPrefixResponse, PrefixMatch, StoreBlocksRequest, StoreResponseRequest
 from headrace.v1.events_pb2 import BlocksChanged
@@ -41,10 +42,13 @@ def to_stream_part(part: cache_pb2.StreamPart) -> StreamPart:
     return StreamPart(part.tenant, part.stream_id, part.record, part.first_index, part.token_count, part.tokens)
 
 
-def to_prefix_response(matches: Mapping[str, int]) -> LookupPrefixResponse:
+def to_prefix_response(matches: Mapping[str, HeldPrefix]) -> LookupPrefixResponse:
     """Converts counts of leading blocks by worker id."""
     return LookupPrefixResponse(
-        matches=[PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
+        matches=[
+            PrefixMatch(worker_id=worker, block_count=held.in_memory, kept_block_count=held.on_disk)
+            for worker, held in matches.items()
+        ]
     )
 
 

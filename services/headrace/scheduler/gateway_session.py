@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 from headrace.domain.ids import attempt_id
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.lifecycle import cancel_and_wait, wait_at_most
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.scheduler.core.model_desk import ModelDesk
@@ -121,7 +122,7 @@ class GatewaySession:
 
     async def _prepare(self, request: Submission) -> None:
         """Claims the model's lease, finds the workers that hold the prompt, and queues the request."""
-        generation, held = request.generation, dict[str, int]()
+        generation, held = request.generation, dict[str, HeldPrefix]()
         try:
             await self._leases.lead(generation.model)
             if self._prefix_matters(generation):
@@ -137,7 +138,7 @@ class GatewaySession:
     def _desk(self, generation: Generation) -> ModelDesk:
         return self._scheduler.core.desk(generation.model)
 
-    def _queue(self, request: Submission, held: dict[str, int]) -> None:
+    def _queue(self, request: Submission, held: dict[str, HeldPrefix]) -> None:
         ticket = to_ticket(request, held, self._scheduler.clock())
         self._models[ticket.key] = ticket.model
         self._scheduler.submit(ticket, to_order(request), self)

@@ -6,6 +6,7 @@ import math
 
 from headrace.errors import HeadraceError
 from headrace.kv.block_hash import hash_blocks
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.service_clients.cache import CacheClient
@@ -35,8 +36,8 @@ class Prefixes:
         size = _block_size(desk)
         return bool(size) and prompt_token_count >= (size if len(desk.fleet) > 1 else max(size, LONG_PROMPT))
 
-    async def held(self, prompt: Prompt, desk: ModelDesk) -> dict[str, int]:
-        """Returns the leading blocks of a prompt that each worker holds, by worker id."""
+    async def held(self, prompt: Prompt, desk: ModelDesk) -> dict[str, HeldPrefix]:
+        """Returns the leading blocks of a prompt that each worker has, by worker id."""
         size = _block_size(desk)
         asked = prompt.token_ids[: MAX_BLOCKS * size], size, prompt.cache_salt, prompt.adapter
         count = len(asked[0]) // size

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.kv.prompt import Prompt
 from headrace.scheduler.core.decisions import Reason, Reject
 from headrace.scheduler.core.demand.demand import Demand
@@ -40,9 +41,9 @@ class DispatchAnswer:
     """Error for each member in order, or None where the worker took it."""
 
 
-def to_ticket(request: pb.Submission, held: Mapping[str, int], now: float) -> Ticket:
-    """Converts a submission that arrives `now`. `held`: leading KV blocks of the prompt that
-    each worker holds, by worker id."""
+def to_ticket(request: pb.Submission, held: Mapping[str, HeldPrefix], now: float) -> Ticket:
+    """Converts a submission that arrives `now`. `held`: leading KV blocks of the prompt that each worker has, by worker
+    id."""
     generation = request.generation
     given = len(generation.output_token_ids)
     wants_soon = request.HasField("first_token_duration")
@@ -133,6 +134,7 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         block_layout=status.block_layout,
         block_bytes=status.block_byte_count,
         transfer_rate=status.transfer_rate,
+        disk_rate=status.disk_rate,
     )
 
 
@@ -245,7 +247,8 @@ def _to_candidate_view(candidate: Candidate) -> pb.CandidateView:
     return pb.CandidateView(
         worker_id=candidate.worker_id,
         load=candidate.load,
-        held_block_count=candidate.held_block_count,
+        held_block_count=candidate.held.in_memory,
+        kept_block_count=candidate.held.on_disk,
         first_token_seconds=candidate.first_token_seconds,
         price=candidate.price,
         remark=candidate.remark,

@@ -1,4 +1,4 @@
-"""Everything that the worker tells over NATS: its status now and then, and each change of its prefix cache."""
+"""Everything that the worker tells over NATS: its status now and then, and each change of its KV blocks."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ QUIET_BLOCKS_INTERVAL = 2.0
 
 
 class WorkerPublisher:
-    """Publishes the status of a worker, and what its prefix cache holds. StatusBoard shows watchers every change."""
+    """Publishes the status of a worker, and which KV blocks it has. StatusBoard shows watchers every change."""
 
     def __init__(self, board: StatusBoard, bus: Bus, worker_id: str) -> None:
         self._board = board
@@ -50,7 +50,7 @@ class WorkerPublisher:
                 await asyncio.sleep(MIN_INTERVAL)
 
     async def tell_blocks(self) -> None:
-        """Publishes changes of the prefix cache until cancelled, as soon as the worker has an address at which caches
+        """Publishes changes of the KV blocks until cancelled, as soon as the worker has an address at which caches
         can ask for changes that they missed."""
         subject = subjects.of(subjects.BLOCKS_CHANGED, self._worker_id)
         while True:

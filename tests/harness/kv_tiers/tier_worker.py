@@ -131,7 +131,7 @@ class TierWorker:
         service = self._network.setdefault(self.address, LocalService())
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, service.server)
         self.thread.start()
-        self.transfers.start()
+        self.transfers.start(lambda _events: None)
 
     def _channel(self, address: str) -> Channel:
         return self._network[address].channel()

@@ -9,6 +9,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from headrace.errors import Unauthenticated
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.service_clients.cache import GrpcCacheClient
@@ -58,7 +59,7 @@ async def first_answer(channel: grpc.aio.Channel, *, greets: bool = True) -> wor
 
 async def test_calls_of_the_platform_are_answered(address: str) -> None:
     async with open_channel(address, "secret") as channel:
-        assert await GrpcCacheClient(channel).lookup_prefix("m", [b"x"], 10) == {"w": 1}
+        assert await GrpcCacheClient(channel).lookup_prefix("m", [b"x"], 10) == {"w": HeldPrefix(1)}
         assert (await first_answer(channel)).hello.worker_id == "w"
 
 

@@ -10,6 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.own_certificate import make_certificate
 
 from headrace.errors import ConfigError, Forbidden, HeadraceError
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.rpc.channel import open_channel, open_public_channel
 from headrace.rpc.health import is_serving
 from headrace.rpc.server import Server, ServerSecurity
@@ -50,7 +51,7 @@ async def address(folder: Path) -> AsyncIterator[str]:
 async def ask(address: str, shown: RoleIdentity | None, role: str = "cache", credential: str = "secret") -> str:
     async with open_channel(address, credential, shown, role) as channel:
         try:
-            assert await GrpcCacheClient(channel).lookup_prefix("m", [b"x"], 5) == {"w": 1}
+            assert await GrpcCacheClient(channel).lookup_prefix("m", [b"x"], 5) == {"w": HeldPrefix(1)}
         except HeadraceError as error:
             return type(error).__name__
         return "answered"

@@ -8,6 +8,7 @@ from headrace.domain.kept_parts import KeptParts
 from headrace.domain.kept_stream import KeptStream
 from headrace.domain.stream_part import StreamPart
 from headrace.errors import Unavailable
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.service_clients.several_caches import SUSPICION_SECONDS, SeveralCaches
 
 pytestmark = pytest.mark.anyio
@@ -38,9 +39,9 @@ class Cache:
         self._answer()
         self.kept[tenant, key] = value
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         self._answer()
-        return {"w": len(block_hashes)}
+        return {"w": HeldPrefix(len(block_hashes))}
 
     async def keep_streams(self, parts: Sequence[StreamPart], timeout: float, lifetime: float) -> KeptParts:
         self._answer()
@@ -91,7 +92,7 @@ async def test_a_cache_that_is_away_is_asked_once_in_a_while() -> None:
             await client.store_response("t", key, key, 1)
         except Unavailable:
             failures += 1
-        assert await client.lookup_prefix("m", [key], 1) == {"w": 1} or failures == 1
+        assert await client.lookup_prefix("m", [key], 1) == {"w": HeldPrefix(1)} or failures == 1
     assert failures == 1
     assert caches["a"].calls == 1
     caches["a"].away = False

@@ -13,6 +13,7 @@ from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.translation import to_block_change
 from headrace.engine.contract.request import BlockEvents
 from headrace.kv.block_change import BlockChange
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.service_clients.block_list import BlockList
 from headrace.worker.status.block_log import BlockLog
 from headrace.worker.status.translation import to_blocks_changed, to_responses
@@ -174,7 +175,7 @@ def test_a_worker_that_is_silent_for_long_is_forgotten() -> None:
     cache.feed.hear(change(1, [B], worker_id="other"))
     assert len(cache.feed) == 1
     assert cache.held() == set()
-    assert cache.index.match("m", [B]) == {"other": 1}
+    assert cache.index.match("m", [B]) == {"other": HeldPrefix(1)}
 
 
 def test_workers_and_waiting_changes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +265,7 @@ class LossyLife(RuleBasedStateMachine):
     def the_two_sides_of_the_index_agree(self) -> None:
         held = self.cache.held()
         assert len(held) == len(self.cache.index)
-        assert all(self.cache.index.match("m", [block_hash]) == {"w": 1} for block_hash in held)
+        assert all(self.cache.index.match("m", [block_hash]) == {"w": HeldPrefix(1)} for block_hash in held)
 
     def teardown(self) -> None:
         for told in self.under_way:

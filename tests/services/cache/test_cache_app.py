@@ -14,6 +14,7 @@ from headrace.cache.config import CacheSettings
 from headrace.domain.deadline import Deadline
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.lifecycle.run import serving
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
@@ -106,7 +107,7 @@ async def until_connected(bus: NatsBus, connected: bool) -> None:
 async def until_held(cache: GrpcCacheClient, *hashes: bytes) -> None:
     """Waits until the cache answers that the worker holds exactly these leading blocks."""
     deadline = Deadline.after(PATIENCE)
-    while await cache.lookup_prefix("m", hashes, 5.0) != {"w": len(hashes)}:
+    while await cache.lookup_prefix("m", hashes, 5.0) != {"w": HeldPrefix(len(hashes))}:
         assert not deadline.expired, "the index does not heal"
         await asyncio.sleep(0.01)
 

@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 from headrace.bus.memory_bus import MemoryBus
 from headrace.errors import InvalidRequest, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.explanation import told
@@ -56,7 +57,7 @@ class PlayedWorker:
 
 
 class NoCache:
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         raise Unavailable("the cache is away")
 
 

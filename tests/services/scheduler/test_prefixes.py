@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import Unavailable
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.kv.prompt import Prompt
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
@@ -34,12 +35,12 @@ class Cache:
         self.seconds = 0.0
         self._is_away = is_away
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         assert len(set(block_hashes)) == len(block_hashes)
         self.seconds = timeout
         if self._is_away:
             raise Unavailable("the cache is away")
-        return {"w0": len(block_hashes)}
+        return {"w0": HeldPrefix(len(block_hashes))}
 
 
 def desk_of(worker_count: int, block_size: int = SIZE, prefill_rate: float = 0.0) -> ModelDesk:
@@ -75,7 +76,7 @@ async def test_a_lookup_matters(worker_count: int, block_size: int, token_count:
 async def test_long_prompts_are_looked_up_whole(block_count: int) -> None:
     cache = Cache()
     found = await prefixes(cache).held(Prompt("m", tuple(range(block_count * SIZE + 3)), "", ""), desk_of(1))
-    assert found == {"w0": min(block_count, MAX_BLOCKS)}
+    assert found == {"w0": HeldPrefix(min(block_count, MAX_BLOCKS))}
 
 
 @pytest.mark.parametrize(

@@ -151,13 +151,14 @@ def _as_dict(entry: JournalEntry) -> dict[str, object]:
 
 def _table(entry: JournalEntry) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("worker", "load", "blocks held", "first token", "price", ""):
+    for title in ("worker", "load", "blocks held", "on disk", "first token", "price", ""):
         table.add_column(title)
     for number, candidate in enumerate(entry.candidates):
         table.add_row(
             candidate.worker_id,
             str(candidate.load),
             str(candidate.held_block_count),
+            str(candidate.kept_block_count),
             f"{candidate.first_token_seconds * 1000:.0f} ms",
             f"{candidate.price:.6f}",
             candidate.remark or ("chosen" if number == 0 else ""),

@@ -9,6 +9,7 @@ from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.prefill import Prefill
 from headrace.scheduler.core.journal import JournalEntry
+from headrace.scheduler.core.queueing.ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,8 @@ def told(entry: JournalEntry, request_id: str, now: float) -> list[Line]:
 def _event(event: Event, request_id: str) -> str:
     match event:
         case events.Submitted(ticket) if belongs_to(ticket.request_id, request_id):
-            wanted = f"{ticket.prompt_token_count} tokens in, at most {ticket.max_token_count} out"
-            held = f"; prefix held by {dict(ticket.held)}" if ticket.held else ""
-            return f"{ticket.key} submitted: {ticket.rank.name.lower()}, tenant {ticket.tenant!r}, {wanted}{held}"
+            wanted = f"{ticket.prompt_token_count} tokens in, at most {ticket.max_token_count} out{_held_told(ticket)}"
+            return f"{ticket.key} submitted: {ticket.rank.name.lower()}, tenant {ticket.tenant!r}, {wanted}"
         case events.Cancelled(_, key) if belongs_to(key, request_id):
             return f"{key} withdrawn"
         case events.Accepted(ticket, worker_id) if belongs_to(ticket.request_id, request_id):
@@ -47,6 +47,15 @@ def _event(event: Event, request_id: str) -> str:
         case events.Settled(_, name, count) if belongs_to(name, request_id):
             return f"{name} ended after {count} tokens"
     return ""
+
+
+def _held_told(ticket: Ticket) -> str:
+    """Tells how many leading KV blocks of a prompt each worker had in memory, and behind those on its disk."""
+    if not ticket.held:
+        return ""
+    kept = {name: held.on_disk for name, held in ticket.held.items() if held.on_disk}
+    memory = {name: held.in_memory for name, held in ticket.held.items() if held.in_memory}
+    return f"; prefix held by {memory}" * bool(memory) + f"; on disks of {kept}" * bool(kept)
 
 
 def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candidate, ...]]]:

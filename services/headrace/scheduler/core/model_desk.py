@@ -219,9 +219,10 @@ class ModelDesk:
         return excess_seconds(ticket, Expectation(first, rest, idle), terms, now)
 
     def _missing(self, ticket: Ticket) -> int:
-        """Counts the tokens of a prompt that no worker holds."""
+        """Counts the tokens of a prompt that no worker has."""
         block_size = self._last_report.block_size if self._last_report else 0
-        return max(1, ticket.prompt_token_count - max(ticket.held.values(), default=0) * block_size)
+        held = max((held.count for held in ticket.held.values()), default=0)
+        return max(1, ticket.prompt_token_count - held * block_size)
 
     def _mark_sent(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
         """Counts a ticket as in flight to a worker, and yields Preempt if a sequence pauses there for it."""

@@ -11,6 +11,7 @@ from headrace.engine.contract.request import Urgency as EngineUrgency
 from headrace.engine.engines.sim import SimConfig
 from headrace.errors import InvalidRequest
 from headrace.kv.block_hash import hash_blocks
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision
@@ -142,7 +143,7 @@ class SimulatedPlatform:
         self._feed(events.Submitted(ticket))
         self.max_waiting_count = max(self.max_waiting_count, len(self._queue))
 
-    def _held_by_worker(self, prompt_token_ids: Sequence[int]) -> dict[str, int]:
+    def _held_by_worker(self, prompt_token_ids: Sequence[int]) -> dict[str, HeldPrefix]:
         """Returns the leading KV blocks of a prompt that each worker holds now, where there is a choice of workers. The
         cache service knows them a moment later."""
         if len(self.workers) < 2 or not prompt_token_ids:
@@ -150,7 +151,7 @@ class SimulatedPlatform:
         size = min(worker.block_size for worker in self.workers.values())
         hashes = hash_blocks(prompt_token_ids[: MAX_HELD_BLOCKS * size], size, "")
         found = {name: worker.held_block_count(hashes) for name, worker in self.workers.items()}
-        return {name: count for name, count in found.items() if count}
+        return {name: HeldPrefix(count) for name, count in found.items() if count}
 
     def _feed(self, event: Event) -> None:
         """Feeds the core an event and follows its decisions. Events that this causes are handled afterwards."""

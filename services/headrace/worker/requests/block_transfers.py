@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headrace.engine.contract.engine import EngineSpec
-from headrace.engine.contract.request import EngineRequest
+from headrace.engine.contract.request import BlockEvents, EngineRequest
 from headrace.engine.kv.block_exchange import BlockExchange
 from headrace.rpc.channel import OpenChannel
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
@@ -50,6 +50,7 @@ class BlockTransfers:
         self.keepers: list[BlockKeeper] = []
         """Keepers of blocks on a disk and in a store, where they are kept there."""
         self._kept: KeptBlocks | None = None
+        self._disk: KeptSource | None = None
         self._store: SharedStore | None = None
         self._cached = CachedNames(spec.block_size)
         self._status = TransferStatus()
@@ -71,12 +72,13 @@ class BlockTransfers:
         self._status = TransferStatus(role, exchange.layout, exchange.block_bytes)
         thread, block_size = self._thread, self._spec.block_size
         self._kept, self._store = kept, store
+        self._disk = None if kept is None else KeptSource(kept)
         self._fetcher = BlockFetcher(
             thread,
             exchange,
             block_size,
             open_channel,
-            None if kept is None else KeptSource(kept),
+            self._disk,
             None if store is None else StoreSource(store, -(-MIN_TOKENS // block_size), self._predict),
         )
         sinks: list[BlockSink] = [] if kept is None else [KeptWriter(kept)]
@@ -89,15 +91,18 @@ class BlockTransfers:
     def status(self) -> TransferStatus:
         """Part of the worker, and how fast blocks came."""
         rate = 0.0 if self._fetcher is None else self._fetcher.rate.bytes_per_second
-        return replace(self._status, bytes_per_second=rate)
+        disk_rate = 0.0 if self._disk is None else self._disk.rate.bytes_per_second
+        return replace(self._status, bytes_per_second=rate, disk_bytes_per_second=disk_rate)
 
     @property
     def computed_count(self) -> int:
         """Number of prompts that it computes for others."""
         return 0 if self.exports is None else len(self.exports)
 
-    def start(self) -> None:
-        """Starts to keep blocks on the disk and in the store."""
+    def start(self, on_blocks: Callable[[BlockEvents], None]) -> None:
+        """Starts to keep blocks on the disk and in the store. `on_blocks` is called when those on the disk changed."""
+        if self._kept is not None:
+            self._kept.listen(on_blocks)
         for keeper in self.keepers:
             keeper.start()
 

@@ -62,10 +62,11 @@ class Runtime:
         self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
 
     def start(self, on_change: Callable[[], None], on_blocks: Callable[[BlockEvents], None]) -> None:
-        """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
+        """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did, in memory
+        or on the disk."""
         self._on_change, self._on_blocks = on_change, on_blocks
         self.thread.start()
-        self.transfers.start()
+        self.transfers.start(on_blocks)
 
     async def prove(self, timeout: float) -> None:
         """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes

@@ -1,5 +1,5 @@
-"""Log of a worker's prefix cache: changes are numbered, so that a reader that missed one notices, and can ask for the
-whole list."""
+"""Log of a worker's KV blocks, in memory and on its disk: changes are numbered, so that a reader that missed one
+notices, and can ask for the whole list."""
 
 from collections.abc import Iterator, Sequence
 

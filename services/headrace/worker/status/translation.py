@@ -76,6 +76,7 @@ def to_worker_status(status: Status) -> WorkerStatus:
         block_layout=status.exchanged.layout,
         block_byte_count=status.exchanged.block_bytes,
         transfer_rate=status.exchanged.bytes_per_second,
+        disk_rate=status.exchanged.disk_bytes_per_second,
     )
 
 

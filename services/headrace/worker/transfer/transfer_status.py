@@ -15,4 +15,6 @@ class TransferStatus:
     block_bytes: int = 0
     """Size of one block, in bytes."""
     bytes_per_second: float = 0.0
-    """Rate at which blocks came here. 0: not measured yet."""
+    """Rate at which blocks came here from other workers. 0: not measured yet."""
+    disk_bytes_per_second: float = 0.0
+    """Rate at which they came from the disk. 0: not measured yet."""

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision
@@ -120,7 +121,9 @@ class CoreMachine(RuleBasedStateMachine):
         adapter=st.sampled_from(["", "", "a", "missing"]),
         resumes=st.booleans(),
         seconds=st.floats(0.05, 50),
-        held=st.dictionaries(st.sampled_from(["w0", "w1", "w2", "gone"]), st.integers(1, 10)),
+        held=st.dictionaries(
+            st.sampled_from(["w0", "w1", "w2", "gone"]), st.builds(HeldPrefix, st.integers(0, 10), st.integers(0, 10))
+        ),
     )
     def submit(
         self,
@@ -130,7 +133,7 @@ class CoreMachine(RuleBasedStateMachine):
         adapter: str,
         resumes: bool,
         seconds: float,
-        held: dict[str, int],
+        held: dict[str, HeldPrefix],
     ) -> None:
         if resumes and adapter == "missing":
             return  # It had a place, so that there is such an adapter.

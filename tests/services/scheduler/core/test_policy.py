@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.engine.engines.sim import SimConfig
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.load_generator.percentile import percentile
 from headrace.scheduler.core.decisions import Reason
 from headrace.scheduler.core.foresight.refusal_terms import RefusalTerms
@@ -111,7 +112,7 @@ def test_a_prefix_never_loads_its_holder_beyond_the_bound() -> None:
     platform = SimulatedPlatform()
     for number in range(4):
         platform.add_worker(f"w{number}", GPU)
-    held = {"w0": 3}
+    held = {"w0": HeldPrefix(3)}
     for number in range(100):
         time = 0.02 * number
         platform.submit(time, ticket(time, output=200, held=held))

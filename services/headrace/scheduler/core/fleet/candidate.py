@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.kv.held_prefix import HeldPrefix
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -10,8 +12,8 @@ class Candidate:
     worker_id: str
     load: int
     """Requests that it held or that were in flight to it."""
-    held_block_count: int
-    """Leading KV blocks of the prompt that it held."""
+    held: HeldPrefix
+    """Leading KV blocks of the prompt that it had."""
     first_token_seconds: float
     """Predicted time until the first token there."""
     price: float

@@ -66,7 +66,7 @@ def _candidates(ticket: Ticket, fleet: Fleet) -> list[Worker]:
         found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, more)}
     if not found:
         return []  # Any worker with room is among the least loaded.
-    holders = sorted(ticket.held, key=lambda worker_id: -ticket.held[worker_id])[:CANDIDATE_COUNT]
+    holders = sorted(ticket.held, key=lambda worker_id: -ticket.held[worker_id].count)[:CANDIDATE_COUNT]
     for worker_id in holders:
         if (worker := fleet.workers.get(worker_id)) is not None and worker.has_adapter(ticket.adapter):
             found.setdefault(worker_id, worker)
@@ -88,15 +88,14 @@ def _objection(worker: Worker, ticket: Ticket, fleet: Fleet, token_limit: int, s
 
 def _score(worker: Worker, ticket: Ticket, output_tokens: float, remark: str, now: float) -> Candidate:
     report = worker.report
-    held = ticket.held.get(worker.worker_id, 0)
-    missing = max(1, ticket.prompt_token_count - held * report.block_size)
+    missing = worker.missing_token_count(ticket)
     prefill_seconds = missing / worker.prefill_rate
     busy_seconds = prefill_seconds + output_tokens * worker.step_seconds
     return Candidate(
         worker_id=worker.worker_id,
         load=worker.load,
-        held_block_count=held,
-        first_token_seconds=first_token_seconds(worker, missing, now),
+        held=worker.held(ticket),
+        first_token_seconds=worker.reading_seconds(ticket) + first_token_seconds(worker, missing, now),
         price=report.hourly_price * busy_seconds / SECONDS_PER_HOUR,
         remark=remark,
     )
@@ -108,7 +107,7 @@ def _within_bound(allowed: Sequence[tuple[Worker, Candidate]], fleet: Fleet) -> 
     least = min(candidate.load for _, candidate in allowed)
     return [
         (worker, candidate)
-        if not candidate.held_block_count or candidate.load + 1 <= limit or candidate.load == least
+        if not candidate.held.count or candidate.load + 1 <= limit or candidate.load == least
         else (worker, replace(candidate, first_token_seconds=float("inf")))
         for worker, candidate in allowed
     ]

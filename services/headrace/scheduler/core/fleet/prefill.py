@@ -45,7 +45,7 @@ def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: Transfer
     wait less than if `worker` computed the prompt between the steps of its running sequences. The request itself may
     wait longer then, but not beyond the time when its first token is due. Without prefill workers, blocks come from the
     worker that holds the longest prefix, if they come sooner than they are computed."""
-    missing = _missing(ticket, worker)
+    missing = worker.missing_token_count(ticket)
     if (left := _from_left(ticket, worker, missing, terms)) is not None:
         return left
     if not fleet.has_prefill or worker.report.is_prefill:
@@ -64,7 +64,7 @@ def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: Transfer
     figures = f"{there}, {here.first_token:.3f} s here, {here.waits:.3f} s with those held up"
     if seconds >= here.waits or seconds > max(here.first_token, ticket.due - now):
         return Prefill(remark=f"a transfer does not pay: {figures}")
-    source.lend(_missing(ticket, source))
+    source.lend(source.missing_token_count(ticket))
     fleet.reindex(source)
     return Prefill(source.worker_id, source.report.address, figures)
 
@@ -83,9 +83,9 @@ def _from_left(ticket: Ticket, worker: Worker, missing: int, terms: TransferTerm
 
 def _from_holder(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill | None:
     """Returns the worker that holds the longest prefix, if its blocks come sooner than they are computed."""
-    own = ticket.held.get(worker.worker_id, 0)
-    counts = {name: count for name, count in ticket.held.items() if count > own and name not in ticket.excluded}
-    holders = [fleet.workers[name] for name in counts if name in fleet.workers]
+    own, excluded = worker.held(ticket).count, ticket.excluded
+    counts = {name: held.in_memory for name, held in ticket.held.items() if name not in excluded}
+    holders = [fleet.workers[name] for name, count in counts.items() if count > own and name in fleet.workers]
     usable = [holder for holder in holders if _can_give(holder, worker, fleet, now)]
     if not usable:
         return None
@@ -112,11 +112,6 @@ def _sources(ticket: Ticket, worker: Worker, fleet: Fleet, now: float) -> Iterat
             yield source
 
 
-def _missing(ticket: Ticket, worker: Worker) -> int:
-    """Counts the tokens of a prompt that a worker would have to compute."""
-    return max(1, ticket.prompt_token_count - ticket.held.get(worker.worker_id, 0) * worker.report.block_size)
-
-
 def _cost_here(worker: Worker, missing: int) -> _Cost:
     computing = missing / worker.prefill_rate
     first_token = worker.pressure + computing
@@ -125,7 +120,7 @@ def _cost_here(worker: Worker, missing: int) -> _Cost:
 
 def _seconds_there(ticket: Ticket, source: Worker, worker: Worker, missing: int, terms: TransferTerms) -> float:
     """Predicts the seconds until the blocks are at `worker`."""
-    computing = source.pressure + _missing(ticket, source) / _prefill_rate(source, worker)
+    computing = source.pressure + source.missing_token_count(ticket) / _prefill_rate(source, worker)
     return computing + _transfer_seconds(worker, missing, terms)
 
 

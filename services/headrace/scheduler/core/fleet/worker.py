@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from headrace.domain.step_times import StepTimes
+from headrace.kv.held_prefix import NOTHING, HeldPrefix
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 
@@ -17,6 +18,8 @@ STALL_SECONDS = 1.0
 STALL_STEPS = 20.0
 """A worker that holds work and does no step for a second, or for as long as this many steps usually take, gets no
 more."""
+ASSUMED_DISK_RATE = 1e9
+"""Bytes of KV blocks per second assumed of a disk that nothing was read from yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,9 @@ class WorkerReport:
     block_bytes: int = 0
     """Size of a KV block as it travels."""
     transfer_rate: float = 0.0
-    """Bytes of KV blocks per second that came to it. 0: not measured yet."""
+    """Bytes of KV blocks per second that came to it from other workers. 0: not measured yet."""
+    disk_rate: float = 0.0
+    """Bytes of KV blocks per second that came from its disk. 0: not measured yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -170,6 +175,19 @@ class Worker:
         tokens = ticket.prompt_token_count + min(ticket.max_token_count, GROWTH_TOKENS)
         return min(-(-tokens // report.block_size), report.block_count)
 
+    def held(self, ticket: Ticket) -> HeldPrefix:
+        """Returns the leading blocks of a prompt that it has."""
+        return ticket.held.get(self.worker_id, NOTHING)
+
+    def missing_token_count(self, ticket: Ticket) -> int:
+        """Counts the tokens of a prompt that it would have to compute."""
+        return max(1, ticket.prompt_token_count - self.held(ticket).count * self.report.block_size)
+
+    def reading_seconds(self, ticket: Ticket) -> float:
+        """Predicts the seconds in which it reads the blocks of a prompt that are on its disk."""
+        byte_count = self.held(ticket).on_disk * self.report.block_bytes
+        return byte_count / (self.report.disk_rate or ASSUMED_DISK_RATE)
+
     def pauses_for(self, ticket: Ticket) -> bool:
         """Whether it would have to pause a sequence of the batch class to run a ticket."""
         return self.free_count == 0 and self._may_pause(ticket)
@@ -218,6 +236,6 @@ class Worker:
         report = self.report
         if not report.block_count or self._may_pause(ticket):
             return True
-        held = min(ticket.held.get(self.worker_id, 0), ticket.prompt_token_count // max(1, report.block_size))
+        held = min(self.held(ticket).in_memory, ticket.prompt_token_count // max(1, report.block_size))
         free = report.block_count - report.used_block_count - self.sent_block_count
         return self.blocks_for(ticket) - held <= free

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from headrace.domain.ids import AttemptId, attempt_id
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core.queueing.block_holder import BlockHolder
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
 
@@ -38,8 +39,8 @@ class Ticket:
     """Workers that lost it, to be chosen only where there is no other."""
     allowed: frozenset[str] | None = None
     """Workers that alone may get it. None: any."""
-    held: Mapping[str, int] = field(default_factory=dict)
-    """Leading KV blocks of the prompt that a worker holds, by worker id."""
+    held: Mapping[str, HeldPrefix] = field(default_factory=dict)
+    """Leading KV blocks of the prompt that a worker has, by worker id."""
     left: BlockHolder | None = None
     """Worker that gave the request up because it is about to stop."""
     first_token_seconds: float | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from headrace.errors import HeadraceError, Overloaded, Unavailable
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Reason
@@ -242,7 +243,7 @@ class EndpointPicker:
             max_token_count=order.max_token_count,
             urgency=order.urgency,
             allowed=order.subset,
-            held={address: count for address, count in held.items() if address in self._endpoints},
+            held={address: HeldPrefix(count) for address, count in held.items() if address in self._endpoints},
             first_token_seconds=order.first_token_seconds,
         )
 
@@ -285,7 +286,7 @@ class EndpointPicker:
         ticket, chosen = member.ticket, member.candidates[0]
         if (waiting := self._waiting.get(ticket.key)) is None or waiting.pick.done():
             return False
-        held_token_count = min(chosen.held_block_count * BLOCK_TOKENS, ticket.prompt_token_count)
+        held_token_count = min(chosen.held.in_memory * BLOCK_TOKENS, ticket.prompt_token_count)
         missing = ticket.prompt_token_count - held_token_count
         others = [one for one in member.candidates[1:] if self._may_serve(one.worker_id, waiting.order)]
         others.sort(key=lambda one: (bool(one.remark), one.first_token_seconds, one.load, one.worker_id))

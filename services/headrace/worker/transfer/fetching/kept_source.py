@@ -7,6 +7,7 @@ import time
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.fetching.block_search import BlockSearch
 from headrace.worker.transfer.fetching.fetched_tokens import Tier
+from headrace.worker.transfer.fetching.transfer_rate import TransferRate
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.kept.kept_metrics import READ_BLOCKS
 
@@ -27,6 +28,7 @@ class KeptSource:
     tier: Tier = "disk"
 
     def __init__(self, kept: KeptBlocks) -> None:
+        self.rate = TransferRate()
         self._kept = kept
         self._suspended_until = 0.0
 
@@ -34,6 +36,7 @@ class KeptSource:
         """Reads blocks until one is missing. See `BlockSource`."""
         while not search.is_over and time.monotonic() >= self._suspended_until:
             names = search.missing[:BATCH_BLOCKS]
+            started = time.monotonic()
             reading = asyncio.get_running_loop().run_in_executor(self._kept.threads, self._kept.get, names)
             try:
                 async with asyncio.timeout(min(PATIENCE_SECONDS, search.deadline.remaining)):
@@ -42,7 +45,9 @@ class KeptSource:
                 self._suspended_until = time.monotonic() + SUSPENDED_SECONDS
                 _log.warning("the disk of KV blocks is too slow, and not asked for a while")
                 raise
+            self._kept.tell()
             if contents:
+                self.rate.observe(sum(map(len, contents)) / (time.monotonic() - started))
                 found = names[: len(contents)]
                 READ_BLOCKS.inc(await search.add(BlockPacket.of(search.found_count, found, contents)))
             if len(contents) < len(names):

@@ -2,12 +2,14 @@
 
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from headrace.engine.contract.request import BlockEvents
+from headrace.kv.kept_name import kept_name
 from headrace.storage.private_files import close_all_to_others
 from headrace.worker.transfer.kept.kept_metrics import KEPT_BLOCKS, LOST_BLOCKS, REFUSED_KEPT
 from headrace.worker.transfer.kept.slot_file import SlotFile
@@ -35,6 +37,9 @@ class KeptBlocks:
         self._slots: OrderedDict[bytes, int] = OrderedDict(file.names())
         taken = set(self._slots.values())
         self._free = [slot for slot in range(file.slot_count) if slot not in taken]
+        self._changes = deque((name, True) for name in self._slots)
+        """Blocks that came (True) and went since the last `tell`. Not under the lock: a disk that hangs holds it."""
+        self._on_change: Callable[[BlockEvents], None] = lambda _events: None
         KEPT_BLOCKS.set(len(self._slots))
 
     @classmethod
@@ -65,13 +70,29 @@ class KeptBlocks:
     def __len__(self) -> int:
         return len(self._slots)
 
+    def listen(self, on_change: Callable[[BlockEvents], None]) -> None:
+        """Registers `on_change`, which is called with the blocks that came and went, by their `kept_name`: at once with
+        those that the file had, later by `tell`."""
+        self._on_change = on_change
+        self.tell()
+
+    def tell(self) -> None:
+        """Tells the listener what changed, if anything did. For one thread."""
+        is_here: dict[bytes, bool] = {}
+        while self._changes:
+            name, came = self._changes.popleft()
+            is_here[kept_name(name)] = came
+        if is_here:
+            came_and_went = [tuple(name for name in is_here if is_here[name] is kind) for kind in (True, False)]
+            self._on_change(BlockEvents(*came_and_went))
+
     def put(self, name: bytes, content: bytes) -> None:
         """Keeps a block, in the place of the one that was used least recently. A failure of the disk loses it."""
         with self._lock:
             if name in self._slots:
                 self._slots.move_to_end(name)
                 return
-            slot = self._free.pop() if self._free else self._slots.popitem(last=False)[1]
+            slot = self._free.pop() if self._free else self._give_way()
             try:
                 self._file.write(slot, SlotHeader.of(name, content, self._layout), content)
             except OSError as error:
@@ -80,6 +101,7 @@ class KeptBlocks:
                 _log.warning("a KV block was not kept", extra={"reason": str(error)})
             else:
                 self._slots[name] = slot
+                self._changes.append((name, True))
             KEPT_BLOCKS.set(len(self._slots))
 
     def get(self, names: Sequence[bytes]) -> list[bytes]:
@@ -106,6 +128,12 @@ class KeptBlocks:
         finally:
             self._lock.release()
 
+    def _give_way(self) -> int:
+        """Forgets the block that was used least recently. Returns its slot."""
+        name, slot = self._slots.popitem(last=False)
+        self._changes.append((name, False))
+        return slot
+
     def _read(self, name: bytes) -> bytes | None:
         slot = self._slots.get(name)
         if slot is None:
@@ -124,6 +152,7 @@ class KeptBlocks:
     def _refuse(self, name: bytes, slot: int, kind: str, reason: str) -> None:
         del self._slots[name]
         self._free.append(slot)
+        self._changes.append((name, False))
         REFUSED_KEPT.labels(reason=kind).inc()
         KEPT_BLOCKS.set(len(self._slots))
         _log.warning("a kept KV block is refused, and computed again", extra={"reason": reason})

@@ -21,6 +21,7 @@ class KeptWriter:
     async def write(self, blocks: Sequence[tuple[bytes, bytes]]) -> None:
         await asyncio.get_running_loop().run_in_executor(self.kept.threads, self._put, blocks)
         WRITTEN_BLOCKS.inc(len(blocks))
+        self.kept.tell()
 
     def note_lost(self, count: int) -> None:
         LOST_BLOCKS.inc(count)

@@ -1,8 +1,10 @@
 """A worker whose model is awake gets the request, unless one whose model sleeps would still be sooner."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.domain.step_times import StepTimes
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import Choice, choose
 from headrace.scheduler.core.fleet.worker import WorkerReport
@@ -25,11 +27,14 @@ def report(name: str, wait_seconds: float = 0.0, waiting_token_count: int = 0) -
     )
 
 
-def chosen(*reports: WorkerReport, output_tokens: float = 4.0) -> Choice:
+def chosen(
+    *reports: WorkerReport, output_tokens: float = 4.0, prompt: int = 10, held: Mapping[str, HeldPrefix] | None = None
+) -> Choice:
     fleet = Fleet()
     for each in reports:
         fleet.take_report(each, answers=True, now=0.0)
-    ticket = Ticket("r", 1, "m", "t", arrival=0.0, deadline=60.0, prompt_token_count=10, max_token_count=4000)
+    ticket = Ticket("r", 1, "m", "t", 0.0, deadline=60.0, prompt_token_count=prompt, max_token_count=4000)
+    ticket = replace(ticket, held=held or {})
     choice = choose(ticket, output_tokens, fleet, 10_000, spares=False, now=0.0)
     assert choice is not None
     return choice
@@ -62,6 +67,24 @@ def test_of_workers_that_are_about_as_soon_the_least_loaded_is_chosen() -> None:
     sooner = replace(report("sooner"), step_times=StepTimes(1.0), open_count=1)
     assert chosen(sooner, replace(idle, step_times=StepTimes(1.08))).worker.worker_id == "idle", "nor do 8 %"
     assert chosen(sooner, replace(idle, step_times=StepTimes(1.2))).worker.worker_id == "sooner"
+
+
+def test_a_prefix_on_a_disk_counts_by_how_fast_that_is_read() -> None:
+    """1,600 tokens are computed in 1.6 s. Their 100 blocks are 100 MB: 0.1 s of a fast disk, 10 s of a slow one."""
+    reader = replace(report("reader"), step_times=StepTimes(0.01, 1e-3), block_bytes=1_000_000, disk_rate=1e9)
+    holder = replace(report("holder"), step_times=StepTimes(0.01, 1e-3))
+    kept = {"reader": HeldPrefix(0, 100)}
+    (first, other) = chosen(reader, holder, prompt=1610, held=kept).candidates
+    assert (first.worker_id, other.worker_id) == ("reader", "holder")
+    assert first.first_token_seconds < 0.15 < 1.5 < other.first_token_seconds
+    unmeasured = replace(reader, disk_rate=0.0)
+    assert chosen(unmeasured, holder, prompt=1610, held=kept).worker.worker_id == "reader"
+    slow = replace(reader, disk_rate=1e7)
+    assert chosen(slow, holder, prompt=1610, held=kept).worker.worker_id == "holder", "it is sooner computed"
+    both = kept | {"holder": HeldPrefix(99)}
+    assert chosen(reader, holder, prompt=1610, held=both).worker.worker_id == "holder", "memory is sooner than a disk"
+    busy = replace(reader, open_count=8, credit_count=1)
+    assert chosen(busy, holder, prompt=1610, held=kept).worker.worker_id == "holder", "its load is beyond the bound"
 
 
 def test_prices_that_differ_by_little_are_equal() -> None:

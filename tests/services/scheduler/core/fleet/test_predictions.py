@@ -2,12 +2,13 @@
 
 import pytest
 
+from headrace.kv.held_prefix import NOTHING
 from headrace.scheduler.core.fleet import predictions as predictions_module
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.predictions import FirstToken, Predictions
 from headrace.scheduler.core.queueing.ticket import Ticket
 
-CHOSEN = Candidate("w", load=0, held_block_count=0, first_token_seconds=0.3, price=0.0)
+CHOSEN = Candidate("w", load=0, held=NOTHING, first_token_seconds=0.3, price=0.0)
 
 
 def ticket(name: str = "r", attempt: int = 1) -> Ticket:

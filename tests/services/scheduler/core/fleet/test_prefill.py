@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.kv.held_prefix import HeldPrefix
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.explanation import told
@@ -78,7 +79,7 @@ def test_a_long_prompt_beside_running_decodes_is_computed_apart() -> None:
     [
         ({}, {}, {}),
         ({}, BUSY, {"prompt": 99}),
-        ({}, BUSY, {"held": {"d": 120}}),
+        ({}, BUSY, {"held": {"d": HeldPrefix(120)}}),
         ({"waiting_token_count": 20_000}, BUSY, {}),
         ({}, BUSY | {"transfer_rate": 1e6}, {}),
         ({}, BUSY, {"first_token_seconds": 2.0}),
@@ -123,7 +124,7 @@ def test_a_request_that_left_a_worker_fetches_its_blocks_from_there() -> None:
     [
         ({"transfer_rate": 1e7}, {}),
         ({}, {"prompt": 99}),
-        ({}, {"held": {"a": 120}}),
+        ({}, {"held": {"a": HeldPrefix(120)}}),
         ({"block_layout": ""}, {}),
         ({}, {"left": BlockHolder("a", "a:1")}),
     ],
@@ -139,7 +140,7 @@ def holding(**facts: Any) -> tuple[WorkerReport, WorkerReport]:
 
 
 def test_blocks_come_from_the_holder_of_the_longest_prefix_where_it_is_full() -> None:
-    dispatch, line = place(*holding(), held={"full": 100, "idle": 10})
+    dispatch, line = place(*holding(), held={"full": HeldPrefix(100), "idle": HeldPrefix(10)})
     prefill = dispatch.members[0].prefill
     assert dispatch.worker_id == "idle"
     assert (prefill.worker_id, prefill.address, prefill.held_only) == (
@@ -154,21 +155,38 @@ def test_blocks_come_from_the_holder_of_the_longest_prefix_where_it_is_full() ->
 @pytest.mark.parametrize(
     ("holder", "facts"),
     [
-        ({}, {"held": {"full": 6}}),
-        ({}, {"held": {"full": 100, "idle": 97}}),
-        ({}, {"held": {"gone": 100}}),
+        ({}, {"held": {"full": HeldPrefix(6)}}),
+        ({}, {"held": {"full": HeldPrefix(100), "idle": HeldPrefix(2, 95)}}),
+        ({}, {"held": {"full": HeldPrefix(6, 94)}}),
+        ({}, {"held": {"gone": HeldPrefix(100)}}),
         ({"block_layout": "y"}, {}),
         ({}, {"excluded": frozenset({"full"})}),
     ],
-    ids=["a short prefix", "most of it is here", "a worker that has left", "another layout", "it failed before"],
+    ids=[
+        "a short prefix",
+        "most of it is here",
+        "most is on a disk there",
+        "a worker that has left",
+        "another layout",
+        "it failed before",
+    ],
 )
 def test_otherwise_a_held_prefix_is_computed(holder: dict[str, Any], facts: dict[str, Any]) -> None:
-    assert source_of(*holding(**holder), **({"held": {"full": 100}} | facts)) == ""
+    assert source_of(*holding(**holder), **({"held": {"full": HeldPrefix(100)}} | facts)) == ""
 
 
 def test_a_prefix_that_comes_slower_than_it_is_computed_stays() -> None:
     full, idle = holding()
-    assert source_of(full, replace(idle, transfer_rate=1e7), held={"full": 100}) == ""
+    assert source_of(full, replace(idle, transfer_rate=1e7), held={"full": HeldPrefix(100)}) == ""
+
+
+def test_an_explanation_says_who_has_a_prompt_and_where() -> None:
+    held = {"a": HeldPrefix(3), "b": HeldPrefix(1, 9)}
+    ticket = Ticket("r", 1, MODEL, "t", 0.0, deadline=600.0, prompt_token_count=200, max_token_count=8, held=held)
+    journal = Journal()
+    journal.record(events.Submitted(ticket), 0.0, [])
+    (line,) = [line.text for entry in journal for line in told(entry, "r", 0.0)]
+    assert line.endswith("; prefix held by {'a': 3, 'b': 1}; on disks of {'b': 9}")
 
 
 def test_a_model_without_prefill_workers_is_not_told_about_them() -> None:
@@ -198,7 +216,7 @@ def test_a_new_prefill_worker_gets_a_chance_to_measure_its_rate() -> None:
 
 def test_a_prefill_worker_that_holds_the_prefix_is_preferred() -> None:
     sources = [report(name, is_prefill=True) for name in ("p", "q")]
-    assert source_of(*sources, report("d", **BUSY), held={"q": 100}) == "q"
+    assert source_of(*sources, report("d", **BUSY), held={"q": HeldPrefix(100)}) == "q"
 
 
 def test_without_decode_workers_prefill_workers_serve_whole_requests() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.engine.contract.request import BlockEvents
+from headrace.kv.kept_name import kept_name
 from headrace.worker.transfer.kept.kept_blocks import KeptBlocks
 from headrace.worker.transfer.kept.slot_header import HEADER_BYTES
 
@@ -50,6 +52,49 @@ def test_blocks_outlive_the_process_and_the_oldest_give_way(tmp_path: Path) -> N
     assert len(again) == SLOTS
     assert again.get([name_of(0), name_of(99), name_of(1), name_of(2)]) == [content_of(0), content_of(99)]
     again.close()
+
+
+def test_a_listener_hears_of_what_is_there_and_of_every_change(tmp_path: Path) -> None:
+    heard: dict[bytes, bool] = {}
+
+    def hear(events: BlockEvents) -> None:
+        assert not set(events.stored) & set(events.removed)
+        heard.update(dict.fromkeys(events.removed, False) | dict.fromkeys(events.stored, True))
+
+    def there() -> set[bytes]:
+        return {name for name, is_here in heard.items() if is_here}
+
+    kept = open_kept(tmp_path)
+    for number in range(SLOTS):
+        kept.put(name_of(number), content_of(number))
+    kept.close()
+    kept = open_kept(tmp_path)
+    kept.listen(hear)
+    assert there() == {kept_name(name_of(number)) for number in range(SLOTS)}
+    for number in range(SLOTS, 2 * SLOTS):
+        kept.put(name_of(number), content_of(number))
+        kept.tell()
+    assert there() == {kept_name(name_of(number)) for number in range(SLOTS, 2 * SLOTS)}
+    kept.put(name_of(0), content_of(0))
+    for number in range(SLOTS, 2 * SLOTS):
+        kept.put(name_of(number), content_of(number))
+    kept.tell()
+    assert there() == {kept_name(name_of(number)) for number in range(SLOTS, 2 * SLOTS)}
+    kept.close()
+
+
+def test_a_listener_hears_of_a_block_that_is_damaged(tmp_path: Path) -> None:
+    heard: list[BlockEvents] = []
+    kept = open_kept(tmp_path)
+    kept.put(name_of(1), content_of(1))
+    kept.listen(heard.append)
+    data = bytearray(file_in(tmp_path).read_bytes())
+    data[-1] ^= 1
+    file_in(tmp_path).write_bytes(data)
+    assert kept.get([name_of(1)]) == []
+    kept.tell()
+    assert heard == [BlockEvents((kept_name(name_of(1)),)), BlockEvents((), (kept_name(name_of(1)),))]
+    kept.close()
 
 
 def test_files_and_folder_are_the_users_alone(tmp_path: Path) -> None:

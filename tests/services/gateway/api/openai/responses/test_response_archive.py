@@ -7,6 +7,7 @@ import pytest
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.api.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS, ResponseArchive
 from headrace.gateway.api.openai.responses.stored_response import StoredResponse
+from headrace.kv.held_prefix import HeldPrefix
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ class FakeCache:
         assert lifetime is not None
         self._kept[tenant, key] = value, self.now + lifetime
 
-    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, HeldPrefix]:
         raise NotImplementedError
 
 
