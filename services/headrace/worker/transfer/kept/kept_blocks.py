@@ -72,7 +72,7 @@ class KeptBlocks:
 
     def listen(self, on_change: Callable[[BlockEvents], None]) -> None:
         """Registers `on_change`, which is called with the blocks that came and went, by their `kept_name`: at once with
-        those that the file had, later by `tell`."""
+        all blocks of the file, later by `tell`."""
         self._on_change = on_change
         self.tell()
 
