@@ -20,6 +20,8 @@ MAX_FILES = 64
 """Maximum number of workers of one model that share a folder."""
 ENDING = ".kv"
 CLOSE_SECONDS = 1.0
+MAX_UNTOLD = 131_072
+"""Maximum number of changes that wait to be told, the newest: a large file does not push all else out of the index."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ class KeptBlocks:
         self._slots: OrderedDict[bytes, int] = OrderedDict(file.names())
         taken = set(self._slots.values())
         self._free = [slot for slot in range(file.slot_count) if slot not in taken]
-        self._changes = deque((name, True) for name in self._slots)
+        self._changes = deque(((name, True) for name in self._slots), MAX_UNTOLD)
         """Blocks that came (True) and went since the last `tell`. Not under the lock: a disk that hangs holds it."""
         self._on_change: Callable[[BlockEvents], None] = lambda _events: None
         KEPT_BLOCKS.set(len(self._slots))
