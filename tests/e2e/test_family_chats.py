@@ -1,6 +1,7 @@
 """Random checkpoints of several families answer chats through the five services, each in the markup of its own."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,17 @@ GEMMA = """\
 <|channel>thought
 {% endif %}"""
 
+KIMI = """\
+{%- if tools %}<|im_system|>tool_declare<|im_middle|>{{ tools | tojson }}<|im_end|>{% endif %}
+{%- for m in messages %}<|im_{{ m.role if m.role in ('user', 'assistant') else 'system' }}|>{{ m.role }}<|im_middle|>
+{%- if m.role == 'tool' %}## Return of {{ m.tool_call_id }}
+{% endif %}{{ m.content }}
+{%- if m.tool_calls %}<|tool_calls_section_begin|>
+{%- for call in m.tool_calls %}<|tool_call_begin|>{{ call.id }}<|tool_call_argument_begin|>
+{{- call.function.arguments | tojson }}<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>{% endif %}<|im_end|>
+{%- endfor %}
+{%- if add_generation_prompt %}<|im_assistant|>assistant<|im_middle|>{% endif %}"""
+
 
 @dataclass(frozen=True)
 class ChatFamily:
@@ -88,11 +100,19 @@ class ChatFamily:
 
 
 TURNS = "<|turn> <|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|channel> <channel|>"
+CALLS = "<|tool_calls_section_begin|> <|tool_calls_section_end|> <|tool_call_begin|> <|tool_call_argument_begin|>"
 FAMILIES = {
     "glm": ChatFamily("glm4_moe", GLM, "glm", "<|system|> <|assistant|> <|observation|> <|user|>"),
     "smollm3": ChatFamily("smollm3", SMOLLM, "hermes", "<|im_start|> <|im_end|>"),
     "deepseek": ChatFamily("deepseek2", DEEPSEEK, "hermes", "<|end_of_text|>", reasons=False),
     "gemma": ChatFamily("gemma4", GEMMA, "gemma4", f'{TURNS} <|"|> <turn|>'),
+    "kimi": ChatFamily(
+        "deepseek3",
+        KIMI,
+        "kimi-k2",
+        f"{CALLS} <|tool_call_end|> <|im_system|> <|im_user|> <|im_assistant|> <|im_middle|> <|im_end|>",
+        reasons=False,
+    ),
 }
 
 
@@ -172,3 +192,18 @@ def test_the_answer_has_the_form_that_is_wanted(sdk: openai.OpenAI, name: str) -
     form: Any = {"name": "n", "schema": schema | {"additionalProperties": False}}
     message = ask(sdk, name, response_format={"type": "json_schema", "json_schema": form}).choices[0].message
     assert isinstance(json.loads(message.content)["rain"], bool)
+
+
+def test_calls_of_a_model_that_numbers_them_have_its_ids(sdk: openai.OpenAI) -> None:
+    (call,) = (
+        ask(sdk, "kimi", tools=[TOOL], tool_choice="required", parallel_tool_calls=False).choices[0].message.tool_calls
+    )
+    assert re.fullmatch(r"functions\.weather:[0-9]{1,4}", call.id)
+    said = {"role": "assistant", "content": "", "tool_calls": [call.model_dump()]}
+    result = {"role": "tool", "tool_call_id": call.id, "content": "Rain."}
+    fields: dict[str, Any] = {"messages": [*MESSAGES, said, result], "tools": [TOOL], "tool_choice": "required"}
+    whole = ask(sdk, "kimi", **fields).choices[0].message.tool_calls
+    ids = [each.id for each in whole]
+    assert len({call.id, *ids}) == 1 + len(ids)
+    chunks = [chunk.choices[0].delta.tool_calls or [] for chunk in ask(sdk, "kimi", **fields, stream=True)]
+    assert [each.id for calls in chunks for each in calls if each.id] == ids

@@ -62,10 +62,20 @@ class AnswerGrammar:
         for index, tool in enumerate(tool_use.tools):
             schema = argument_schema(tool)
             rules, schemas = syntax.arguments.rules(f"arguments_{index}", schema, self._literals)
-            around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
-            self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
+            head, after = self._head(syntax, tool.name), write(syntax.after_arguments)
+            self._rules += [f"call_{index}: {head} arguments_{index} {after}", *rules]
             self._schemas |= schemas
         self._rules.append(f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}")
+        if syntax.before_number:
+            self._rules.append("number: /0|[1-9][0-9]{0,3}/")
+
+    def _head(self, syntax: CallSyntax, name: str) -> str:
+        """Returns the expression for all that precedes the arguments of a call. A number is the model's own: it counts
+        the calls of the conversation."""
+        write = self._literals.write
+        if not syntax.before_number:
+            return write(syntax.before_name + name + syntax.before_arguments)
+        return f"{write(syntax.before_name + name + syntax.before_number)} number {write(syntax.before_arguments)}"
 
     def add_rule(self, name: str, *parts: str) -> None:
         """Adds a rule of names of rules, and of literal texts in quotes."""

@@ -31,6 +31,8 @@ class AnswerStyle:
     """Whether the prompt ends inside a reasoning section."""
     answer_id: str = ""
     """Id of the answer, of which the ids of its calls are made."""
+    past_call_ids: frozenset[str] = frozenset()
+    """Ids of the calls before the answer."""
 
     @property
     def is_plain(self) -> bool:
@@ -51,9 +53,7 @@ class AnswerStyle:
         reasons = bool(form.reasoning_end)
         return AnswerReader(
             ReasoningReader(form.reasoning_start, form.reasoning_end, self.opens_reasoning) if reasons else None,
-            CallReader(self._syntax, self.tool_use, self.answer_id and f"{self.answer_id}-{choice_index}")
-            if self.tool_use is not None
-            else None,
+            None if self.tool_use is None else self._call_reader(self.tool_use, choice_index),
         )
 
     def grammar(self, wanted: OutputGrammar | None) -> OutputGrammar | None:
@@ -76,6 +76,10 @@ class AnswerStyle:
         else:
             grammar.start_with(answer)
         return grammar.written(parameter)
+
+    def _call_reader(self, tool_use: ToolUse, choice_index: int) -> CallReader:
+        answer_id = self.answer_id and f"{self.answer_id}-{choice_index}"
+        return CallReader(self._syntax, tool_use, answer_id, self.past_call_ids)
 
     @property
     def _has_channels(self) -> bool:

@@ -97,7 +97,8 @@ class Preparation:
         if clean != conversation:
             encoded = await self._encoder.encode(replace(wanted, conversation=clean), envelope.deadline, field)
         await self._guard.check_input(rules.guard, clean, envelope)
-        style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning, envelope.answer.id)
+        past = frozenset(call.id for message in clean.messages for call in message.tool_calls)
+        style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning, envelope.answer.id, past)
         allowed = options.allowing(vocabulary.eos_token_ids).following(style)
         limited = await self._limited(model, allowed, style, envelope.deadline)
         read = options.read_of(encoded.token_ids, model_info)

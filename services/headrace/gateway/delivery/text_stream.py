@@ -105,7 +105,7 @@ class TextStream:
             piece.finish_reason = FinishReason.FINISH_REASON_STOP
             piece.stop_reason = found.stop_text
         if self._reader is not None:
-            _split(piece, self._reader)
+            _split(piece, self._reader, self._is_cut(reason, found))
         return piece
 
     def _read(self, token_ids: list[int], visible: list[int]) -> tuple[str, int, StopFound | None]:
@@ -121,6 +121,13 @@ class TextStream:
                 return text, index + 1, found
         return text, len(token_ids), None
 
+    def _is_cut(self, reason: "FinishReason.ValueType", found: StopFound | None) -> bool:
+        """Whether the text ends where the model would have written more. What a client wants to see of a stop text is
+        no beginning of anything."""
+        if found is not None:
+            return not self._request.includes_stop_text
+        return reason == FinishReason.FINISH_REASON_LENGTH
+
     def _visible(self, token_ids: list[int], reason: "FinishReason.ValueType") -> list[int]:
         """Returns the ids that become text. The id that ended the sequence is a marker, not text."""
         if reason == FinishReason.FINISH_REASON_STOP and not self._request.includes_stop_text:
@@ -133,10 +140,9 @@ class TextStream:
         return token_ids[-1] if token_ids[-1] in self._request.sampling.stop_token_ids else None
 
 
-def _split(piece: Piece, reader: PartReader) -> None:
-    """Moves reasoning and calls out of a piece's text."""
+def _split(piece: Piece, reader: PartReader, is_cut: bool) -> None:
+    """Moves reasoning and calls out of a piece's text. `is_cut`: whether the model would have written more."""
     if reader.is_reasoning:
         piece.reasoning_token_count = len(piece.token_ids)
-    is_cut = piece.finish_reason == FinishReason.FINISH_REASON_LENGTH
     part = reader.push(piece.text, bool(piece.finish_reason), is_cut)
     piece.text, piece.reasoning, piece.calls = part.content, part.reasoning, part.calls

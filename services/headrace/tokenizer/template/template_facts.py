@@ -15,6 +15,7 @@ _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mistral", ("[TOOL_CALLS]",)),
     ("granite", ("<|tool_call|>",)),
     ("hunyuan", ("<tool_calls>",)),
+    ("kimi-k2", ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>")),
     ("minimax", ("<minimax:tool_call>",)),
     ("seed", ("<seed:tool_call>",)),
     ("qwen-xml", ("<function=", "<parameter=")),

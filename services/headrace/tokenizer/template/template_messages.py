@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
+from headrace.tokenizer.template.numbered_calls import KIMI, numbered
 from headrace.tokenizer.template.template_facts import HARMONY, TemplateFacts
 from headrace.tokenizer.template.tool_instructions import instructions, result_of_call
 from headrace.tokenizer.template.written_calls import answer_with_calls, parsed
@@ -16,7 +17,8 @@ _SHORT_ID = re.compile("[A-Za-z0-9]{9}")
 
 def template_messages(conversation: Conversation, facts: TemplateFacts) -> list[dict[str, Any]]:
     """Converts the messages, so that a template with these facts leaves nothing of them out."""
-    messages = [_converted(message, facts) for message in conversation.messages]
+    given = numbered(conversation.messages) if facts.tool_call_syntax == KIMI else conversation.messages
+    messages = [_converted(message, facts) for message in given]
     if conversation.tools and not facts.shows_tools:
         messages = _instructed(messages, instructions(conversation.tools), facts)
     return [in_parts(message) for message in messages] if facts.reads_parts else messages

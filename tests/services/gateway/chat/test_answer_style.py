@@ -103,7 +103,9 @@ def call(name: str, which: int) -> str:
     syntax = SYNTAXES[name]
     json_text = json.dumps(ULM if which == 0 else {})
     arguments = (ARGUMENTS if which == 0 else NO_ARGUMENTS).get(name, json_text)
-    return syntax.before_name + TOOLS[which].name + syntax.before_arguments + arguments + syntax.after_arguments
+    number = syntax.before_number and f"{syntax.before_number}{which}"
+    head = syntax.before_name + TOOLS[which].name + number + syntax.before_arguments
+    return head + arguments + syntax.after_arguments
 
 
 def both(name: str) -> str:

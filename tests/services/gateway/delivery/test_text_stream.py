@@ -1,17 +1,22 @@
 """Text and tokens of an answer do not depend on how many tokens come at once."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId, SequenceId
 from headrace.gateway.access.tenant import PUBLIC
+from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.gateway.chat.tools.tool import Tool
+from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.job.sampling import Sampling
 from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.text.answer_format import AnswerFormat
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
@@ -69,3 +74,27 @@ def test_any_number_of_tokens_at_once_gives_the_same_answer(stop_texts: tuple[st
 def test_the_token_that_completes_a_stop_text_is_the_last() -> None:
     pieces = pieces_of(8, "de")
     assert (pieces[0].text, pieces[0].token_ids) == ("abc", [0, 1, 2, 3, 4])
+
+
+def content_before(stop_text: str, *, includes_stop_text: bool) -> str:
+    """The content of an answer that begins a call, up to a stop text."""
+    written = (b"I look. ", b"<|tool_calls_section_begin|>", b"<|tool_call_begin|>", b"functions.now", b":0")
+    vocabulary = Vocabulary(written, frozenset({1, 2}), False, True, AnswerFormat("kimi-k2"))
+    wanted = replace(request(stop_text), includes_stop_text=includes_stop_text)
+    stream = TextStream(wanted, vocabulary, style=AnswerStyle(vocabulary, ToolUse((Tool("now"),))))
+    content = ""
+    for token_id in range(len(written)):
+        piece = stream.push(TokenDelta(token_ids=[token_id]))
+        content += piece.text
+        if piece.finish_reason:
+            break
+    assert piece.stop_reason == stop_text
+    return content
+
+
+def test_a_stop_text_within_a_call_leaves_nothing_of_it_in_the_content() -> None:
+    assert content_before(":0", includes_stop_text=False) == "I look."
+
+
+def test_a_stop_text_that_the_client_wants_to_see_stays() -> None:
+    assert content_before("<|tool_call_begin|>", includes_stop_text=True).endswith("<|tool_call_begin|>")

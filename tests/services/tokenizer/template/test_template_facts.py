@@ -44,6 +44,10 @@ CONVERSATION = Conversation(
         ("<tool_call>f\\n<arg_key>a</arg_key>\\n<arg_value>b</arg_value>", "glm"),
         ("respond only with <|tool_call|> followed by a JSON list of tools used", "granite"),
         ('<tool_calls>[{"name": "f", "arguments": {}}]</tool_calls>', "hunyuan"),
+        (
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}",
+            "kimi-k2",
+        ),
         ('<minimax:tool_call>\\n<invoke name="f">\\n<parameter name="p">', "minimax"),
         ("<seed:tool_call>\\n<function=f>\\n<parameter=p>", "seed"),
         ("<|tool_call>call:f{a:1}<tool_call|>", "gemma4"),

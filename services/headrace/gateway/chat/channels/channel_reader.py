@@ -46,8 +46,8 @@ class ChannelReader:
         return self._message is not None and self._message.kind is BlockKind.REASONING
 
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> AnswerPart:
-        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether that is because the answer may
-        have no more tokens."""
+        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether the model would have
+        written more."""
         part, left = AnswerPart(), len(text)
         for piece in pieces(text):
             self._held += piece

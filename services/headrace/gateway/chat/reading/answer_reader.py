@@ -18,8 +18,8 @@ class AnswerReader:
         return self._reasoning is not None and self._reasoning.is_inside
 
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> AnswerPart:
-        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether that is because the answer may
-        have no more tokens."""
+        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether the model would have
+        written more."""
         part = AnswerPart(content=text)
         if self._reasoning is not None:
             part.reasoning, part.content = self._reasoning.push(text, is_last)

@@ -1,12 +1,14 @@
 """Reads calls of tools out of an answer."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from headrace.domain.call_number import free_id
 from headrace.gateway.chat.reading.bounds import MAX_SPACE, pieces
 from headrace.gateway.chat.reading.call_delta import ID_BYTES, CallDelta, call_id_of
+from headrace.gateway.chat.reading.call_head import CallHead, CallHeads
 from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
 from headrace.gateway.chat.tools.tool_use import ToolUse
@@ -15,12 +17,16 @@ from headrace.gateway.chat.tools.tool_use import ToolUse
 class CallReader:
     """Splits text into content and calls while it arrives. Text that only resembles a call is content."""
 
-    def __init__(self, syntax: CallSyntax, tool_use: ToolUse, answer_id: str = "") -> None:
+    def __init__(
+        self, syntax: CallSyntax, tool_use: ToolUse, answer_id: str = "", taken_ids: Collection[str] = ()
+    ) -> None:
         """`answer_id`: name from which the ids of the calls follow, so that an answer that is read again has the same.
-        Empty: they are random."""
+        Empty: they are random. `taken_ids`: ids that numbered calls do not get again."""
         self._syntax = syntax
         self._answer_id = answer_id or secrets.token_hex(ID_BYTES)
         self._schemas: Mapping[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tool_use.tools}
+        self._heads = CallHeads(syntax, self._schemas)
+        self._taken_ids = set(taken_ids)
         self._is_required = tool_use.is_required
         self._held = ""
         self._state: Callable[[], bool] = self._read_text if syntax.marker else self._read_first
@@ -30,8 +36,8 @@ class CallReader:
         self._deltas: list[CallDelta] = []
 
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> tuple[str, list[CallDelta]]:
-        """Returns the content and the growth of calls in a text. `is_cut`: whether the answer ends there because it may
-        have no more tokens, so that the beginning of a call is no content."""
+        """Returns the content and the growth of calls in a text. `is_cut`: whether the model would have written
+        more, so that the beginning of a call is no content."""
         self._content, self._deltas = "", []
         for piece in pieces(text):
             self._held += piece
@@ -80,18 +86,23 @@ class CallReader:
         return not literal.startswith(self._held) and self._give_up("")
 
     def _read_name(self) -> bool:
-        begun = [name + self._syntax.before_arguments for name in self._schemas]
-        if any(head.startswith(self._held) and head != self._held for head in begun):
-            return False
-        if not self._held.startswith(tuple(begun)):
-            return self._give_up()
-        name, _, rest = self._held.partition(self._syntax.before_arguments)
+        head = self._heads.read(self._held)
+        if head is None:
+            return not self._heads.may_follow(self._held) and self._give_up()
         self._index += 1
-        self._deltas.append(CallDelta(self._index, call_id_of(self._answer_id, self._index), name))
-        self._arguments = self._syntax.arguments.reader(self._schemas.get(name, {}))
-        self._held = rest
+        self._deltas.append(CallDelta(self._index, self._id_of(head), head.name))
+        self._arguments = self._syntax.arguments.reader(self._schemas.get(head.name, {}))
+        self._held = self._held[head.length :]
         self._state = self._read_arguments
         return True
+
+    def _id_of(self, head: CallHead) -> str:
+        """Returns the id of a call: the model's own where it writes one, so that it finds it again in the history."""
+        if head.number is None:
+            return call_id_of(self._answer_id, self._index)
+        found = free_id(head.name, head.number, self._taken_ids)
+        self._taken_ids.add(found)
+        return found
 
     def _read_arguments(self) -> bool:
         if self._arguments is None:

@@ -14,6 +14,6 @@ class PartReader(Protocol):
         ...
 
     def push(self, text: str, is_last: bool, is_cut: bool = False) -> AnswerPart:
-        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether that is because the answer may
-        have no more tokens."""
+        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether the model would have
+        written more."""
         ...

@@ -24,6 +24,8 @@ class CallSyntax:
     marker: str = ""
     """Beginning of `opening` that tells calls from text."""
     arguments: ArgumentSyntax = field(default_factory=JsonArguments)
+    before_number: str = ""
+    """Text between the name and the number of a call, whose id is made of both. Empty: calls have no number."""
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -168,6 +170,16 @@ SYNTAXES: dict[str, CallSyntax] = {
         separator=", ",
         closing="]",
         arguments=PythonArguments(),
+    ),
+    "kimi-k2": CallSyntax(
+        marker="<|tool_calls_section_begin|>",
+        opening="<|tool_calls_section_begin|>",
+        before_name="<|tool_call_begin|>functions.",
+        before_number=":",
+        before_arguments="<|tool_call_argument_begin|>",
+        after_arguments="<|tool_call_end|>",
+        separator="",
+        closing="<|tool_calls_section_end|>",
     ),
     "deepseek-v3": CallSyntax(
         marker=_DEEPSEEK,
