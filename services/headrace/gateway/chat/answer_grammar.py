@@ -26,26 +26,35 @@ CONTENT = "content"
 class AnswerGrammar:
     """Rules of a Lark grammar, and the schemas that they name."""
 
-    def __init__(self, literals: LarkLiterals) -> None:
+    def __init__(self, literals: LarkLiterals, answer_marks: tuple[str, str] = ("", "")) -> None:
+        """`answer_marks`: texts that may stand around content of a given form, and around calls. Empty: none may."""
         self._literals = literals
         self._rules: list[str] = []
+        self._end_mark = answer_marks[1]
+        self._before = self._after = ""
+        if all(answer_marks):
+            start, end = map(literals.write, answer_marks)
+            self._before, self._after = f"({start} margin)? ", f" (margin {end})?"
+            self._rules.append("margin: /\\s{0,4}/")
         self._schemas: dict[str, Mapping[str, Any]] = {}
 
     def add_content(self, wanted: OutputGrammar) -> None:
         """Adds the form that the client wants of the content. Raises Unsupported for a grammar in Lark, which cannot be
         part of another."""
+        self._rules.append(f"{CONTENT}: {self._before}({self._form(wanted)}){self._after}")
+
+    def _form(self, wanted: OutputGrammar) -> str:
+        """Returns an expression for content. Raises Unsupported."""
         if wanted.kind in (GRAMMAR_KIND_JSON_SCHEMA, GRAMMAR_KIND_JSON_OBJECT):
             self._schemas[f"{CONTENT}_schema"] = json.loads(wanted.text) if wanted.text else {"type": "object"}
-            self._rules.append(f"{CONTENT}: @{CONTENT}_schema")
-        elif wanted.kind == GRAMMAR_KIND_REGEX:
+            return f"@{CONTENT}_schema"
+        if wanted.kind == GRAMMAR_KIND_REGEX:
             pattern = wanted.text.replace("\\/", "/").replace("/", "\\/")
-            self._rules.append(f"{CONTENT}: /{pattern}/")
-        elif wanted.kind == GRAMMAR_KIND_CHOICE:
-            choices = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in json.loads(wanted.text))
-            self._rules.append(f"{CONTENT}: {choices}")
-        else:
-            param = wanted.parameter or "grammar"
-            raise Unsupported(f"{param} cannot be combined with tools or reasoning: use a JSON schema", param=param)
+            return f"/{pattern}/"
+        if wanted.kind == GRAMMAR_KIND_CHOICE:
+            return " | ".join(json.dumps(choice, ensure_ascii=False) for choice in json.loads(wanted.text))
+        param = wanted.parameter or "grammar"
+        raise Unsupported(f"{param} cannot be combined with tools or reasoning: use a JSON schema", param=param)
 
     def add_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> None:
         """Adds calls, and beside them content where an answer need not call."""
@@ -53,7 +62,7 @@ class AnswerGrammar:
         write = self._literals.write
         several = f"({write(syntax.separator)} call){{0,{MAX_CALLS - 1}}}" if tool_use.allows_several else ""
         opening = write(syntax.opening.removeprefix(syntax.marker))
-        self._rules.append(f"calls: {opening} call {several} {write(syntax.closing)}")
+        self._rules.append(f"calls: {opening} call {several} {self._closing(syntax)}")
         self._rules += self._around_calls(syntax, tool_use, content)
 
     def add_call(self, syntax: CallSyntax, tool_use: ToolUse) -> None:
@@ -99,13 +108,22 @@ class AnswerGrammar:
         text = json.dumps({"lark": lark, "schemas": self._schemas}, ensure_ascii=False)
         return OutputGrammar(GRAMMAR_KIND_LARK_WITH_SCHEMAS, text, parameter)
 
+    def _closing(self, syntax: CallSyntax) -> str:
+        """Returns an expression for the end of calls. Each form is one text: a grammar takes the longest that
+        may come, which could be the separator."""
+        forms = [syntax.closing]
+        if self._end_mark:
+            forms += [syntax.closing + between + self._end_mark for between in ("", "\n")]
+        written = " | ".join(map(self._literals.write, forms))
+        return f"({written})" if self._end_mark else written
+
     def _around_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> list[str]:
         """Returns the rule `answer`, and the rules that it needs."""
         marker = self._literals.write(syntax.marker)
         if tool_use.is_required:
-            return [f"answer: {marker} calls"]
+            return [f"answer: {self._before}{marker} calls"]
         if content is not None:
-            return [f"answer: {CONTENT} | {marker} calls"]
+            return [f"answer: {CONTENT} | {self._before}{marker} calls"]
         if not syntax.marker:
             first = (syntax.opening + syntax.before_name)[0]
             return ['answer: calls | free | ""', f"free: /[^\\s\\{first}](.|\\n)*/"]

@@ -11,6 +11,7 @@ from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
 from headrace.gateway.chat.reading.call_delta import ID_BYTES
 from headrace.gateway.chat.reading.call_reader import CallReader
+from headrace.gateway.chat.reading.marked_content import MarkedContent
 from headrace.gateway.chat.reading.part_reader import PartReader
 from headrace.gateway.chat.reading.reasoning_reader import ReasoningReader
 from headrace.gateway.chat.syntax.call_syntax import HERMES, SYNTAXES, CallSyntax
@@ -50,17 +51,18 @@ class AnswerStyle:
         form = self.vocabulary.answer_format
         if self._has_channels:
             return ChannelReader(self.tool_use, f"{self.answer_id or secrets.token_hex(ID_BYTES)}-{choice_index}")
-        reasons = bool(form.reasoning_end)
+        reasons, (start, end) = bool(form.reasoning_end), self._syntax.answer_marks
         return AnswerReader(
             ReasoningReader(form.reasoning_start, form.reasoning_end, self.opens_reasoning) if reasons else None,
             None if self.tool_use is None else self._call_reader(self.tool_use, choice_index),
+            MarkedContent(start, end) if end else None,
         )
 
     def grammar(self, wanted: OutputGrammar | None) -> OutputGrammar | None:
         """Returns the grammar of the whole answer when the client wants `wanted` of its content. Raises Unsupported."""
         if self.is_plain or (self.tool_use is None and wanted is None):
             return wanted
-        grammar = AnswerGrammar(self._literals())
+        grammar = AnswerGrammar(self._literals(), self._syntax.answer_marks)
         if wanted is not None:
             grammar.add_content(wanted)
         parameter = _GRAMMAR_PARAMETER if wanted is None else wanted.parameter
@@ -93,5 +95,5 @@ class AnswerStyle:
         form = self.vocabulary.answer_format
         if self._has_channels:
             return LarkLiterals(self.vocabulary, channel_markers.ALL)
-        calls = self._syntax.literals if self.tool_use is not None else ()
+        calls = self._syntax.literals if self.tool_use is not None else self._syntax.answer_marks
         return LarkLiterals(self.vocabulary, [*calls, form.reasoning_start, form.reasoning_end])

@@ -42,6 +42,10 @@ _REASONING = (
     ("[THINK]", "[/THINK]"),
     ("<|channel>thought", "<channel|>"),
 )
+_MARKS_ANSWERS = (("<|startoftext|>", "<|extra_4|>"), ("<｜hy_Assistant｜>", "<｜hy_place▁holder▁no▁3｜>"))
+"""Tokens of Hunyuan-A13B and of the smaller models, in any order: both put marks around their answers, and their
+templates say nothing of that."""
+_OWN_WITH_MARKS = "hunyuan-hermes"
 HARMONY, _CHANNELS = "harmony", ("<|channel|>", "<|message|>")
 """Format of answers in channels, of calls and of all else, and what its templates contain."""
 
@@ -94,17 +98,20 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
         reads_some_parts=content >= {Use.PARTS, Use.TEXT} and Use.STRING_TEST not in content,
         knows_no_content=Use.NONE_TEST in content,
         joins_arguments=Use.TEXT in arguments and not arguments & {Use.OBJECT, Use.STRING_TEST},
-        tool_call_syntax=HARMONY if has_channels else _syntax(source) if shows_tools else OWN_SYNTAX,
+        tool_call_syntax=HARMONY if has_channels else _syntax(source, shows_tools),
         reasoning_start=start,
         reasoning_end=end,
         has_pair_roles={"query", "document"} <= words,
     )
 
 
-def _syntax(source: str) -> str:
+def _syntax(source: str, shows_tools: bool) -> str:
     # Templates write line ends and quotes inside Jinja strings, where they are escaped.
     plain = source.replace('\\"', '"')
-    return next((name for name, parts in _SYNTAXES if _follow(plain, parts)), OWN_SYNTAX)
+    known = _SYNTAXES if shows_tools else ()
+    found = next((name for name, parts in known if _follow(plain, parts)), OWN_SYNTAX)
+    has_marks = any(all(token in source for token in tokens) for tokens in _MARKS_ANSWERS)
+    return _OWN_WITH_MARKS if has_marks and found == OWN_SYNTAX else found
 
 
 def _follow(text: str, parts: tuple[str, ...]) -> bool:

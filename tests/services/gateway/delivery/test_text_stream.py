@@ -98,3 +98,17 @@ def test_a_stop_text_within_a_call_leaves_nothing_of_it_in_the_content() -> None
 
 def test_a_stop_text_that_the_client_wants_to_see_stays() -> None:
     assert content_before("<|tool_call_begin|>", includes_stop_text=True).endswith("<|tool_call_begin|>")
+
+
+@pytest.mark.parametrize(
+    ("stop_text", "content"),
+    [("nswer>", ""), ("\n</answer>", "Two"), ("</answer>", "Two\n"), ("/an", "Two"), ("wo", "T")],
+)
+@pytest.mark.parametrize("thought", ["", "hm"])
+def test_a_stop_text_leaves_nothing_of_the_marks_around_an_answer(stop_text: str, content: str, thought: str) -> None:
+    text = f"<think>{thought}</think>\n<answer>\nTwo\n</answer>" if thought else "<answer>\nTwo\n</answer>"
+    written = tuple(character.encode() for character in text)
+    vocabulary = Vocabulary(written, frozenset(), False, True, AnswerFormat("hunyuan", "<think>", "</think>"))
+    stream = TextStream(request(stop_text), vocabulary, style=AnswerStyle(vocabulary))
+    piece = stream.push(TokenDelta(token_ids=range(len(written))))
+    assert (piece.stop_reason, piece.text, piece.reasoning) == (stop_text, content, thought)

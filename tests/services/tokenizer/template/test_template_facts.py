@@ -65,6 +65,25 @@ def test_the_syntax_of_calls_is_found(source: str, syntax: str) -> None:
     assert syntax in SYNTAXES
 
 
+A13B = "{{ '<|startoftext|>' + messages[0].content + '<|extra_4|><think>\\n\\n</think>\\n' }}"
+SMALL_HUNYUAN = "{{ '<｜hy_place▁holder▁no▁3｜><｜hy_User｜>' + messages[0].content + '<｜hy_Assistant｜></think>' }}"
+MORE_TOOLS = "{% if tools %}{{ '<tool_calls>[' }}{% endif %}"
+OWN_TOOLS = "{% if tools %}{{ tools }}{% endif %}"
+
+
+@pytest.mark.parametrize("source", [A13B, A13B + MORE_TOOLS, SMALL_HUNYUAN, SMALL_HUNYUAN + OWN_TOOLS])
+def test_models_that_put_marks_around_their_answers_are_known(source: str) -> None:
+    facts = ChatTemplate(source, {}).facts
+    assert SYNTAXES[facts.tool_call_syntax].answer_marks == ("<answer>", "</answer>")
+    assert SYNTAXES[facts.tool_call_syntax].marker == ("<tool_calls>" if MORE_TOOLS in source else "<tool_call>")
+    assert facts.reasoning_end == "</think>"
+
+
+def test_marks_that_a_template_only_talks_of_are_the_client_s() -> None:
+    source = "{{ 'Write <think>, </think>, <answer>, the answer, </answer>' + messages[0].content }}"
+    assert SYNTAXES[ChatTemplate(source, {}).facts.tool_call_syntax].answer_marks == ("", "")
+
+
 def test_the_markers_of_reasoning_are_found() -> None:
     facts = ChatTemplate("{{ messages[0].content.split('</think>')[-1] }}", {}).facts
     assert (facts.reasoning_start, facts.reasoning_end) == ("<think>", "</think>")

@@ -1,6 +1,6 @@
 """Syntaxes of tool calls: what stands around the names and the arguments."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.gateway.chat.syntax.argument_syntax import ArgumentSyntax
 from headrace.gateway.chat.syntax.json_arguments import JsonArguments
@@ -26,6 +26,8 @@ class CallSyntax:
     arguments: ArgumentSyntax = field(default_factory=JsonArguments)
     before_number: str = ""
     """Text between the name and the number of a call, whose id is made of both. Empty: calls have no number."""
+    answer_marks: tuple[str, str] = ("", "")
+    """Texts that may stand around the answer, whether it is content or calls. Empty: there are none."""
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -36,11 +38,22 @@ class CallSyntax:
             self.after_arguments,
             self.separator,
             self.closing,
+            *self.answer_marks,
             *self.arguments.literals,
         )
 
 
 HERMES = "hermes"
+_HERMES = CallSyntax(
+    marker="<tool_call>",
+    opening="<tool_call>\n",
+    before_name='{"name": "',
+    before_arguments='", "arguments": ',
+    after_arguments="}",
+    separator="\n</tool_call>\n<tool_call>\n",
+    closing="\n</tool_call>",
+)
+_ANSWER = ("<answer>", "</answer>")
 _DEEPSEEK, _CALL, _SEP, _CALL_END, _DEEPSEEK_END = (
     "<｜tool▁calls▁begin｜>",
     "<｜tool▁call▁begin｜>",
@@ -49,15 +62,7 @@ _DEEPSEEK, _CALL, _SEP, _CALL_END, _DEEPSEEK_END = (
     "<｜tool▁calls▁end｜>",
 )
 SYNTAXES: dict[str, CallSyntax] = {
-    HERMES: CallSyntax(
-        marker="<tool_call>",
-        opening="<tool_call>\n",
-        before_name='{"name": "',
-        before_arguments='", "arguments": ',
-        after_arguments="}",
-        separator="\n</tool_call>\n<tool_call>\n",
-        closing="\n</tool_call>",
-    ),
+    HERMES: _HERMES,
     "llama3": CallSyntax(
         opening="",
         before_name='{"name": "',
@@ -92,7 +97,9 @@ SYNTAXES: dict[str, CallSyntax] = {
         after_arguments="}",
         separator=", ",
         closing="]</tool_calls>",
+        answer_marks=_ANSWER,
     ),
+    "hunyuan-hermes": replace(_HERMES, answer_marks=_ANSWER),
     "mistral-args": CallSyntax(
         marker="[TOOL_CALLS]",
         opening="[TOOL_CALLS]",
