@@ -236,3 +236,8 @@ def test_documents_are_ranked_by_their_meaning(embedding_platform: RunningPlatfo
     assert max(scored["data"], key=lambda entry: entry["score"])["index"] == 1
     uneven = httpx2.post(f"{embedding_platform.http}/v1/score", json=score_body | {"text_1": ["a", "b"]}, timeout=60)
     assert uneven.status_code == 400
+    for path, texts in (("/v1/rerank", body), ("/v1/score", score_body)):
+        told = httpx2.post(f"{embedding_platform.http}{path}", json=texts | {"instruct": "Find it"}, timeout=60)
+        error = told.json()["error"]
+        assert (told.status_code, error["param"]) == (400, "instruct")
+        assert "takes no instruction: write it into the query" in error["message"]

@@ -80,6 +80,32 @@ def test_a_causal_model_is_asked_for_yes_or_no(platform: RunningPlatform, asked:
     assert scores == sorted(scores, reverse=True)
 
 
+def test_it_is_told_what_to_look_for(platform: RunningPlatform, asked: tuple[Path, PreTrainedModel]) -> None:
+    folder, model = asked
+    wanted = TextToEncode("asked", "Where is Ulm?", pair_text="On the Danube.", instruction="Find towns")
+    expected = probability(log_odds(model, TextModel("asked", folder).encode_text(wanted)))
+    fields = {"model": "asked", "instruct": "Find towns"}
+    ranked = post(platform, "/v1/rerank", query="Where is Ulm?", documents=["On the Danube."], **fields).json()
+    scored = post(platform, "/v1/score", text_1="Where is Ulm?", text_2="On the Danube.", **fields).json()
+    untold = post(platform, "/v1/score", model="asked", text_1="Where is Ulm?", text_2="On the Danube.").json()
+    assert ranked["results"][0]["relevance_score"] == pytest.approx(expected, abs=1e-4)
+    assert scored["data"][0]["score"] == ranked["results"][0]["relevance_score"] != untold["data"][0]["score"]
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [("/v1/rerank", {"query": QUERY, "documents": DOCUMENTS}), ("/v1/score", {"text_1": QUERY, "text_2": DOCUMENTS})],
+)
+def test_a_model_that_takes_no_instruction_refuses_it(
+    platform: RunningPlatform, path: str, texts: dict[str, Any]
+) -> None:
+    error = post(platform, path, instruct="Find towns", **texts).json()["error"]
+    assert error["param"] == "instruct"
+    assert "reads two texts and no instruction" in error["message"]
+    assert post(platform, path, instruct="", **texts).status_code == 200
+    assert post(platform, path, instruction="Find towns", **texts).json()["error"]["param"] == "instruction"
+
+
 def test_pairs_are_scored_and_cut(platform: RunningPlatform, logits: tuple[Path, list[float]]) -> None:
     answer = post(platform, "/v1/score", text_1=QUERY, text_2=DOCUMENTS).json()
     found = [entry["score"] for entry in answer["data"]]

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from headrace.domain.conversation import Conversation
 
+INSTRUCT = "instruct"
+"""Field of the client's request that has the instruction of pairs."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextToEncode:
@@ -18,10 +21,12 @@ class TextToEncode:
     """Number of tokens that fit. A text that is certain to have more may be refused."""
     pair_text: str | None = None
     """Second text, which the model reads together with the first as a pair. None: there is one text."""
+    instruction: str = ""
+    """Text that says what to look for in the pair, for models that take one. Empty: the one they were trained on."""
 
     @property
     def character_count(self) -> int:
-        return len(self.text) + len(self.pair_text or "")
+        return len(self.text) + len(self.pair_text or "") + len(self.instruction)
 
 
 @dataclass(frozen=True, slots=True)

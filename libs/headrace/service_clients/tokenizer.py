@@ -64,6 +64,7 @@ def _to_request(wanted: ToEncode) -> tokenizer_pb2.EncodeRequest:
             request.max_token_count = wanted.max_token_count
         if wanted.pair_text is not None:
             request.pair_text = wanted.pair_text
+        request.instruction = wanted.instruction
     else:
         request.conversation.CopyFrom(_to_message(wanted.conversation))
     return request

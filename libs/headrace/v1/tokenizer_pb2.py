@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/tokenizer.proto\x12\x0bheadrace.v1\"\xb4\x02\n\rEncodeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12\x31\n\x0c\x63onversation\x18\x03 \x01(\x0b\x32\x19.headrace.v1.ConversationH\x00\x12\x1f\n\x12\x61\x64\x64_special_tokens\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fmax_token_count\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12 \n\x13\x63ontext_token_count\x18\x06 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tpair_text\x18\x07 \x01(\tH\x04\x88\x01\x01\x42\x07\n\x05inputB\x15\n\x13_add_special_tokensB\x12\n\x10_max_token_countB\x16\n\x14_context_token_countB\x0c\n\n_pair_text\"<\n\x0e\x45ncodeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\x12\x17\n\x0fopens_reasoning\x18\x02 \x01(\x08\"N\n\rDecodeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x1b\n\x13skip_special_tokens\x18\x03 \x01(\x08\"\x1e\n\x0e\x44\x65\x63odeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\"A\n\x14GetVocabularyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1a\n\x12known_fingerprints\x18\x02 \x03(\x0c\"\xd9\x01\n\x15GetVocabularyResponse\x12\x0e\n\x06pieces\x18\x01 \x03(\x0c\x12\x19\n\x11special_token_ids\x18\x02 \x03(\x05\x12\x1c\n\x14strips_leading_space\x18\x03 \x01(\x08\x12\x15\n\reos_token_ids\x18\x04 \x03(\x05\x12\x19\n\x11has_chat_template\x18\x05 \x01(\x08\x12\x13\n\x0b\x66ingerprint\x18\x06 \x01(\x0c\x12\x30\n\ranswer_format\x18\x07 \x01(\x0b\x32\x19.headrace.v1.AnswerFormat\"X\n\x0c\x41nswerFormat\x12\x18\n\x10tool_call_syntax\x18\x01 \x01(\t\x12\x17\n\x0freasoning_start\x18\x02 \x01(\t\x12\x15\n\rreasoning_end\x18\x03 \x01(\t\"\xda\x01\n\x0c\x43onversation\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12\"\n\x15\x61\x64\x64_generation_prompt\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\r\n\x05tools\x18\x03 \x01(\t\x12\x1a\n\x12template_arguments\x18\x04 \x01(\t\x12\x1e\n\x16\x63ontinue_final_message\x18\x05 \x01(\x08\x12\x15\n\rchat_template\x18\x06 \x01(\tB\x18\n\x16_add_generation_prompt\"\x8e\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12)\n\ntool_calls\x18\x04 \x03(\x0b\x32\x15.headrace.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x05 \x01(\t\x12\x11\n\treasoning\x18\x06 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t2\xf0\x01\n\x10TokenizerService\x12\x41\n\x06\x45ncode\x12\x1a.headrace.v1.EncodeRequest\x1a\x1b.headrace.v1.EncodeResponse\x12\x41\n\x06\x44\x65\x63ode\x12\x1a.headrace.v1.DecodeRequest\x1a\x1b.headrace.v1.DecodeResponse\x12V\n\rGetVocabulary\x12!.headrace.v1.GetVocabularyRequest\x1a\".headrace.v1.GetVocabularyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/tokenizer.proto\x12\x0bheadrace.v1\"\xc9\x02\n\rEncodeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12\x31\n\x0c\x63onversation\x18\x03 \x01(\x0b\x32\x19.headrace.v1.ConversationH\x00\x12\x1f\n\x12\x61\x64\x64_special_tokens\x18\x04 \x01(\x08H\x01\x88\x01\x01\x12\x1c\n\x0fmax_token_count\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12 \n\x13\x63ontext_token_count\x18\x06 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tpair_text\x18\x07 \x01(\tH\x04\x88\x01\x01\x12\x13\n\x0binstruction\x18\x08 \x01(\tB\x07\n\x05inputB\x15\n\x13_add_special_tokensB\x12\n\x10_max_token_countB\x16\n\x14_context_token_countB\x0c\n\n_pair_text\"<\n\x0e\x45ncodeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\x12\x17\n\x0fopens_reasoning\x18\x02 \x01(\x08\"N\n\rDecodeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x1b\n\x13skip_special_tokens\x18\x03 \x01(\x08\"\x1e\n\x0e\x44\x65\x63odeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\"A\n\x14GetVocabularyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1a\n\x12known_fingerprints\x18\x02 \x03(\x0c\"\xd9\x01\n\x15GetVocabularyResponse\x12\x0e\n\x06pieces\x18\x01 \x03(\x0c\x12\x19\n\x11special_token_ids\x18\x02 \x03(\x05\x12\x1c\n\x14strips_leading_space\x18\x03 \x01(\x08\x12\x15\n\reos_token_ids\x18\x04 \x03(\x05\x12\x19\n\x11has_chat_template\x18\x05 \x01(\x08\x12\x13\n\x0b\x66ingerprint\x18\x06 \x01(\x0c\x12\x30\n\ranswer_format\x18\x07 \x01(\x0b\x32\x19.headrace.v1.AnswerFormat\"X\n\x0c\x41nswerFormat\x12\x18\n\x10tool_call_syntax\x18\x01 \x01(\t\x12\x17\n\x0freasoning_start\x18\x02 \x01(\t\x12\x15\n\rreasoning_end\x18\x03 \x01(\t\"\xda\x01\n\x0c\x43onversation\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12\"\n\x15\x61\x64\x64_generation_prompt\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\r\n\x05tools\x18\x03 \x01(\t\x12\x1a\n\x12template_arguments\x18\x04 \x01(\t\x12\x1e\n\x16\x63ontinue_final_message\x18\x05 \x01(\x08\x12\x15\n\rchat_template\x18\x06 \x01(\tB\x18\n\x16_add_generation_prompt\"\x8e\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12)\n\ntool_calls\x18\x04 \x03(\x0b\x32\x15.headrace.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x05 \x01(\t\x12\x11\n\treasoning\x18\x06 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t2\xf0\x01\n\x10TokenizerService\x12\x41\n\x06\x45ncode\x12\x1a.headrace.v1.EncodeRequest\x1a\x1b.headrace.v1.EncodeResponse\x12\x41\n\x06\x44\x65\x63ode\x12\x1a.headrace.v1.DecodeRequest\x1a\x1b.headrace.v1.DecodeResponse\x12V\n\rGetVocabulary\x12!.headrace.v1.GetVocabularyRequest\x1a\".headrace.v1.GetVocabularyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,25 +32,25 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.v1.tokenizer_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ENCODEREQUEST']._serialized_start=45
-  _globals['_ENCODEREQUEST']._serialized_end=353
-  _globals['_ENCODERESPONSE']._serialized_start=355
-  _globals['_ENCODERESPONSE']._serialized_end=415
-  _globals['_DECODEREQUEST']._serialized_start=417
-  _globals['_DECODEREQUEST']._serialized_end=495
-  _globals['_DECODERESPONSE']._serialized_start=497
-  _globals['_DECODERESPONSE']._serialized_end=527
-  _globals['_GETVOCABULARYREQUEST']._serialized_start=529
-  _globals['_GETVOCABULARYREQUEST']._serialized_end=594
-  _globals['_GETVOCABULARYRESPONSE']._serialized_start=597
-  _globals['_GETVOCABULARYRESPONSE']._serialized_end=814
-  _globals['_ANSWERFORMAT']._serialized_start=816
-  _globals['_ANSWERFORMAT']._serialized_end=904
-  _globals['_CONVERSATION']._serialized_start=907
-  _globals['_CONVERSATION']._serialized_end=1125
-  _globals['_CHATMESSAGE']._serialized_start=1128
-  _globals['_CHATMESSAGE']._serialized_end=1270
-  _globals['_TOOLCALL']._serialized_start=1272
-  _globals['_TOOLCALL']._serialized_end=1327
-  _globals['_TOKENIZERSERVICE']._serialized_start=1330
-  _globals['_TOKENIZERSERVICE']._serialized_end=1570
+  _globals['_ENCODEREQUEST']._serialized_end=374
+  _globals['_ENCODERESPONSE']._serialized_start=376
+  _globals['_ENCODERESPONSE']._serialized_end=436
+  _globals['_DECODEREQUEST']._serialized_start=438
+  _globals['_DECODEREQUEST']._serialized_end=516
+  _globals['_DECODERESPONSE']._serialized_start=518
+  _globals['_DECODERESPONSE']._serialized_end=548
+  _globals['_GETVOCABULARYREQUEST']._serialized_start=550
+  _globals['_GETVOCABULARYREQUEST']._serialized_end=615
+  _globals['_GETVOCABULARYRESPONSE']._serialized_start=618
+  _globals['_GETVOCABULARYRESPONSE']._serialized_end=835
+  _globals['_ANSWERFORMAT']._serialized_start=837
+  _globals['_ANSWERFORMAT']._serialized_end=925
+  _globals['_CONVERSATION']._serialized_start=928
+  _globals['_CONVERSATION']._serialized_end=1146
+  _globals['_CHATMESSAGE']._serialized_start=1149
+  _globals['_CHATMESSAGE']._serialized_end=1291
+  _globals['_TOOLCALL']._serialized_start=1293
+  _globals['_TOOLCALL']._serialized_end=1348
+  _globals['_TOKENIZERSERVICE']._serialized_start=1351
+  _globals['_TOKENIZERSERVICE']._serialized_end=1591
 # @@protoc_insertion_point(module_scope)

@@ -31,6 +31,7 @@ class EncodeRequest(_message.Message):
     MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CONTEXT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     PAIR_TEXT_FIELD_NUMBER: _builtins.int
+    INSTRUCTION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model whose tokenizer to use."""
     text: _builtins.str
@@ -47,6 +48,8 @@ class EncodeRequest(_message.Message):
     """A second plain text, which the model reads together with the first one as a pair. Unset means none. Where both are
     longer than `max_token_count`, the longer one is cut first.
     """
+    instruction: _builtins.str
+    """What to look for in a pair, for models that take an instruction. Unset or empty means the one they were trained on."""
     @_builtins.property
     def conversation(self) -> Global___Conversation:
         """A conversation for the chat template of the model."""
@@ -61,10 +64,11 @@ class EncodeRequest(_message.Message):
         max_token_count: _builtins.int | None = ...,
         context_token_count: _builtins.int | None = ...,
         pair_text: _builtins.str | None = ...,
+        instruction: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "_pair_text", b"_pair_text", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "pair_text", b"pair_text", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "_pair_text", b"_pair_text", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "model", b"model", "pair_text", b"pair_text", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "_pair_text", b"_pair_text", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "instruction", b"instruction", "max_token_count", b"max_token_count", "model", b"model", "pair_text", b"pair_text", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__add_special_tokens: _TypeAlias = _typing.Literal["add_special_tokens"]  # noqa: Y015
     _WhichOneofArgType__add_special_tokens: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens"]  # noqa: Y015

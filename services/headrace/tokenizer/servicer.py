@@ -67,7 +67,8 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         _log.debug("encoding", extra={"model": model.name, "characters": count})
         if limit is not None and count > limit:
             # In a thread, because the first check reads the whole vocabulary.
-            await asyncio.to_thread(model.check_length, wanted.text + (wanted.pair_text or ""), limit)
+            text = wanted.text + (wanted.pair_text or "") + wanted.instruction
+            await asyncio.to_thread(model.check_length, text, limit)
         if self._is_quick(model, count):
             return Encoded(model.encode_text(wanted))
         return await self._pool.encode(wanted)

@@ -30,6 +30,7 @@ def to_work(request: pb.EncodeRequest) -> ToEncode:
         max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
         context_token_count=limit,
         pair_text=request.pair_text if request.HasField("pair_text") else None,
+        instruction=request.instruction,
     )
 
 

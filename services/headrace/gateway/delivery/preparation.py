@@ -7,7 +7,7 @@ from functools import partial
 from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
 from headrace.domain.message import Message
-from headrace.domain.to_encode import ConversationToEncode, TextToEncode
+from headrace.domain.to_encode import INSTRUCT, ConversationToEncode, TextToEncode
 from headrace.errors import ContentFiltered, InvalidRequest, Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
@@ -131,19 +131,27 @@ class Preparation:
             clean = await self._clean_input(given, envelope)
             if not isinstance(clean, str):
                 return clean[:limit]
-            return await self._encode_input(model_info, clean, None, options, envelope)
+            return await self._encode_input(model_info, TextToEncode(model_info.model, clean), options, envelope)
 
         return await self._embedding_job(model_info, [partial(encode, given) for given in inputs], options, envelope)
 
     async def pairs(
-        self, model: str, pairs: Sequence[tuple[str, str]], options: EmbeddingOptions, envelope: Envelope
+        self,
+        model: str,
+        pairs: Sequence[tuple[str, str]],
+        options: EmbeddingOptions,
+        envelope: Envelope,
+        instruction: str = "",
     ) -> EmbeddingJob:
-        """Does the same for pairs of texts, each one input of a model that scores them."""
+        """Does the same for pairs of texts, each one input of a model that scores them. `instruction`: text that says
+        what to look for, for models that take one."""
         model_info = self._fleet.comparing_model(model)
+        clean = str(await self._clean_input(instruction, envelope)) if instruction else ""
 
         async def encode(pair: tuple[str, str]) -> list[int]:
             first, second = [str(await self._clean_input(text, envelope)) for text in pair]
-            return await self._encode_input(model_info, first, second, options, envelope)
+            wanted = TextToEncode(model_info.model, first, pair_text=second, instruction=clean)
+            return await self._encode_input(model_info, wanted, options, envelope)
 
         return await self._embedding_job(model_info, [partial(encode, pair) for pair in pairs], options, envelope)
 
@@ -155,16 +163,18 @@ class Preparation:
         return clean
 
     async def _encode_input(
-        self, model: ModelFacts, text: str, pair_text: str | None, options: EmbeddingOptions, envelope: Envelope
+        self, model: ModelFacts, wanted: TextToEncode, options: EmbeddingOptions, envelope: Envelope
     ) -> list[int]:
         limit = options.limit(model)
         # Inputs that may be truncated may have any length; others are refused if they certainly do not fit.
         context = model.max_model_length if limit is None else None
         special = options.add_special_tokens is not False
         try:
-            wanted = TextToEncode(model.model, text, special, limit, context, pair_text)
-            return (await self._encoder.encode(wanted, envelope.deadline)).token_ids
+            fitting = replace(wanted, add_special_tokens=special, max_token_count=limit, context_token_count=context)
+            return (await self._encoder.encode(fitting, envelope.deadline)).token_ids
         except InvalidRequest as error:
+            if error.param == INSTRUCT:
+                raise
             raise type(error)(error.message, param="input") from None
 
     async def _embedding_job(

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.domain.conversation import Conversation
-from headrace.domain.to_encode import TextToEncode
+from headrace.domain.to_encode import INSTRUCT, TextToEncode
 from headrace.errors import ContextExceeded, InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.folder_text.folder_ends import end_token_ids
 from headrace.folder_text.folder_tokenizer import read_tokenizer
@@ -73,16 +73,21 @@ class TextModel:
         return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
 
     def encode_text(self, wanted: TextToEncode) -> list[int]:
-        """Encodes a text or a pair of texts."""
+        """Encodes a text or a pair of texts. Raises Unsupported for an instruction that the model has no place for."""
         if wanted.pair_text is None:
             return self.encode(wanted.text, wanted.add_special_tokens, wanted.max_token_count)
-        return self._encode_pair((wanted.text, wanted.pair_text), wanted.add_special_tokens, wanted.max_token_count)
+        texts, limit = (wanted.text, wanted.pair_text), wanted.max_token_count
+        if self._pair_prompt is not None:
+            around = self._pair_prompt.around(wanted.text, wanted.instruction)
+            return self._encode_question(around, wanted.pair_text, limit)
+        if wanted.instruction:
+            message = f"model {self.name} reads two texts and no instruction: leave instruct out, or ask another model"
+            raise Unsupported(message, param=INSTRUCT)
+        return self._encode_pair(texts, wanted.add_special_tokens, limit)
 
     def _encode_pair(self, texts: tuple[str, str], add_special_tokens: bool, max_token_count: int | None) -> list[int]:
         """Encodes a pair. If that makes more than `max_token_count` ids, the end of the longer text is left out until
         both are equally long, then that of both."""
-        if self._pair_prompt is not None:
-            return self._encode_question(self._pair_prompt, texts, max_token_count)
         first, second = (self._tokenizer.encode(text, add_special_tokens=False) for text in texts)
         if max_token_count is not None:
             special_count = self._tokenizer.num_special_tokens_to_add(True) if add_special_tokens else 0
@@ -91,11 +96,11 @@ class TextModel:
                 encoding.truncate(count)
         return list(self._tokenizer.post_process(first, second, add_special_tokens).ids)[:max_token_count]
 
-    def _encode_question(self, prompt: PairPrompt, texts: tuple[str, str], max_token_count: int | None) -> list[int]:
-        """Encodes the prompt about a pair. If that makes more than `max_token_count` ids, the end of the document is
-        left out."""
-        before, after = prompt.around(texts[0])
-        head, tail = (self.encode(text, add_special_tokens=False) for text in (before + texts[1], after))
+    def _encode_question(self, around: tuple[str, str], document: str, max_token_count: int | None) -> list[int]:
+        """Encodes a document between the texts `around` it. If that makes more than `max_token_count` ids, the end of
+        the document is left out."""
+        before, after = around
+        head, tail = (self.encode(text, add_special_tokens=False) for text in (before + document, after))
         room = len(head) if max_token_count is None else max(0, max_token_count - len(tail))
         return [*head[:room], *tail][:max_token_count]
 

@@ -210,8 +210,10 @@ class RankedBody(ModelBody):
     """Fields of requests that compare texts."""
 
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
+    instruct: str | None = None
+    """Text that says what to look for, as in DashScope and SGLang. Empty: the model's own."""
 
-    unsupported: ClassVar[dict[str, Neutral]] = {"truncation_side": is_value("right")}
+    unsupported: ClassVar[dict[str, Neutral]] = {"truncation_side": is_value("right"), "instruction": never}
 
 
 class RerankBody(RankedBody):

@@ -58,6 +58,7 @@ MEANINGS: Mapping[str, str] = {
     "include_stop_str_in_output": "Whether the text that stopped the answer is part of it.",
     "include_reasoning": "Whether the reasoning is returned.",
     "include_usage": "Whether a last chunk says how many tokens there were.",
+    "instruct": "What to look for in documents, for models that take an instruction; others refuse it.",
     "input": "The text, or several; of a response also messages and results of tools.",
     "input_file_id": "The file with the requests.",
     "input_schema": "JSON schema of the tool's arguments.",

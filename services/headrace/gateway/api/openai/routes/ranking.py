@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from headrace.errors import InvalidRequest
+from headrace.domain.to_encode import INSTRUCT
+from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.schema import RankedBody, RerankBody, ScoreBody
 from headrace.gateway.config import GatewaySettings
@@ -79,9 +80,12 @@ class RankingRoutes:
         not made probabilities."""
         options = EmbeddingOptions(max_token_count=body.truncate_prompt_tokens)
         prepare, scores_pairs = self._pipeline.prepare, self._pipeline.fleet.comparing_model(body.model).scores_pairs
+        if body.instruct and not scores_pairs:
+            message = f"model {body.model} makes embeddings and takes no instruction: write it into the query"
+            raise Unsupported(message, param=INSTRUCT)
         try:
             if scores_pairs:
-                job = await prepare.pairs(body.model, compared.pairs, options, envelope)
+                job = await prepare.pairs(body.model, compared.pairs, options, envelope, body.instruct or "")
             else:
                 job = await prepare.embeddings(body.model, [*compared.first, *compared.second], options, envelope)
         except InvalidRequest as error:
