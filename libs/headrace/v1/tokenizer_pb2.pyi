@@ -267,8 +267,8 @@ class AnswerFormat(_message.Message):
     REASONING_START_FIELD_NUMBER: _builtins.int
     REASONING_END_FIELD_NUMBER: _builtins.int
     tool_call_syntax: _builtins.str
-    """The syntax of tool calls: `hermes`, `llama3`, `mistral`, `mistral-args`, `qwen-xml`, `glm`, `gemma4`, `lfm2`,
-    `pythonic`, `deepseek-v3`, `deepseek-v3.1`, or `harmony`, whose answers are in channels.
+    """The syntax of tool calls, by a name that the gateway knows, such as `hermes`, `mistral` or `kimi-k2`, or `harmony`,
+    whose answers are in channels.
     """
     reasoning_start: _builtins.str
     """What opens a reasoning section, such as `<think>`. Empty for models that do not reason."""
