@@ -14,7 +14,8 @@ from tests.soak.run import Soak, soak
 WARM_SECONDS = 120.0
 SAMPLE_SECONDS = 15.0
 MAX_GROWTH = 1.0
-"""Maximum growth of memory in the second half, in MiB per hour."""
+"""Maximum growth of anonymous memory in the second half, in MiB per hour."""
+AT_REST = "at rest, before | after"
 
 
 def main() -> int:
@@ -43,12 +44,14 @@ def report(seen: Soak) -> str:
         f"{seen.outcomes.total():,} requests: {outcomes}. Still held at the end: {seen.held or 'nothing'}.",
         f"Started again: {restarted(seen.samples) or 'none'}.",
         "",
-        "Growth is the slope of the line through the samples under traffic: all, and those of the second half, before",
-        "which journals and caches of bounded size fill. Own memory is what a process shares with nobody. At rest:",
-        "after warming up for two minutes, and after all.",
+        "Growth is the slope of the line through the samples of anonymous memory under traffic: all, and those of",
+        "the second half, before which journals and caches of bounded size fill. Anonymous memory is what a process",
+        "has taken, with what it shares with its fork server. Own memory is what it shares with nobody; it also grows",
+        "where pages of a program or of weights are read for the first time, and where a fork writes to what it",
+        "shares. At rest: after warming up for two minutes, and after all.",
         "",
-        "| service | growth MiB/h | second half | own MiB at rest, before | after | descriptors, before | after |",
-        "| :- | -: | -: | -: | -: | -: | -: |",
+        f"| service | growth MiB/h | second half | anonymous MiB {AT_REST} | own {AT_REST} | descriptors {AT_REST} |",
+        "| :- | -: | -: | -: | -: | -: | -: | -: | -: |",
     ]
     return "\n".join([*lines, *(_row(seen, name) for name in seen.samples)]) + "\n"
 
@@ -56,7 +59,8 @@ def report(seen: Soak) -> str:
 def _row(seen: Soak, name: str) -> str:
     before, after, samples = seen.before[name], seen.after[name], seen.samples[name]
     growth = f"{growth_per_hour(samples):+.2f} | {growth_per_hour(second_half(samples)):+.2f}"
-    memory = f"{growth} | {before.own_mib:.1f} | {after.own_mib:.1f}"
+    memory = f"{growth} | {before.anonymous_mib:.1f} | {after.anonymous_mib:.1f}"
+    memory += f" | {before.own_mib:.1f} | {after.own_mib:.1f}"
     return f"| {name} | {memory} | {before.descriptors} | {after.descriptors} |"
 
 
