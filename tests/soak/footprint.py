@@ -10,6 +10,13 @@ from pathlib import Path
 import psutil
 from tests.faults.platforms import Platform
 
+MAX_GROWTH = 1.0
+"""Maximum growth of anonymous memory in the second half, in MiB per hour."""
+MAX_MIB = {"nats": 32.0}
+"""Maximum of anonymous memory, in MiB, of processes whose buffers take longer than an hour to fill. A server of NATS
+holds the block that it writes of each bucket, of up to 4 MiB, and copies of it while it makes the block smaller: leases
+are renewed some 17,000 times an hour, with 160 bytes each."""
+
 
 @dataclass(frozen=True)
 class Footprint:
@@ -45,6 +52,17 @@ def growth_per_hour(samples: Sequence[Footprint]) -> float:
     """MiB that a process takes more per hour: the slope of the line with the least squares through its samples."""
     moments, sizes = [sample.moment for sample in samples], [sample.anonymous_mib for sample in samples]
     return statistics.linear_regression(moments, sizes).slope * 3600
+
+
+def growing(samples: Mapping[str, Sequence[Footprint]]) -> list[str]:
+    """Names of the processes that take more memory than they may: MAX_MIB at any time, or MAX_GROWTH at the end."""
+    return [name for name, series in samples.items() if _is_growing(series, MAX_MIB.get(name))]
+
+
+def _is_growing(samples: Sequence[Footprint], most_mib: float | None) -> bool:
+    if most_mib is not None:
+        return max(sample.anonymous_mib for sample in samples) > most_mib
+    return growth_per_hour(second_half(samples)) > MAX_GROWTH
 
 
 def second_half(samples: Sequence[Footprint]) -> Sequence[Footprint]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.soak.footprint import Footprint, footprint, growth_per_hour, restarted, second_half
+from tests.soak.footprint import MAX_MIB, Footprint, footprint, growing, growth_per_hour, restarted, second_half
 from tests.soak.run import soak
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,14 @@ def test_growth_is_a_slope_and_a_restart_is_seen() -> None:
     assert growth_per_hour(full) > 1
     assert growth_per_hour(second_half(full)) == pytest.approx(0.0)
     assert restarted({"a": samples, "b": [*samples, Footprint(600.0, 2, 20, 50, 9)]}) == ["b"]
+
+
+def test_a_server_of_nats_may_fill_its_buffers_and_no_service_may_grow() -> None:
+    def series(first: float, per_hour: float) -> list[Footprint]:
+        return [Footprint(float(at), 1, 20, first + per_hour * at / 3600, 9) for at in range(0, 3600, 60)]
+
+    assert growing({"cache": series(80, 0.9), "nats": series(7, 4)}) == []
+    assert growing({"cache": series(80, 1.1), "nats": series(MAX_MIB["nats"], 4)}) == ["cache", "nats"]
 
 
 def test_pages_of_files_and_of_the_fork_server_are_no_growth(tmp_path: Path) -> None:
