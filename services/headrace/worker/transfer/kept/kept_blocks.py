@@ -21,7 +21,7 @@ MAX_FILES = 64
 ENDING = ".kv"
 CLOSE_SECONDS = 1.0
 MAX_UNTOLD = 131_072
-"""Maximum number of changes that wait to be told, the newest: a large file does not push all else out of the index."""
+"""Maximum number of changes that wait for `tell`, the newest: a large file does not push all else out of the index."""
 
 _log = logging.getLogger(__name__)
 
