@@ -29,6 +29,8 @@ class Fleet:
     def __init__(self) -> None:
         self.workers: dict[str, Worker] = {}
         self._heaps: dict[str, dict[_Kind, list[_Entry]]] = {"": {}}
+        self._fastest: dict[_Kind, WorkerReport] = {}
+        """Newest report of the worker that reads prompts fastest, of those that have measured their pace."""
         self._prefill_count = 0
         self._load = 0
         self.capacity = 0
@@ -78,6 +80,7 @@ class Fleet:
                 if moved or not (report.running_count or report.waiting_token_count):
                     worker.last_progress = now
                 worker.take(report)
+        self._compare(worker)
         self.reindex(worker)
 
     def remove(self, worker_id: str, epoch: int) -> None:
@@ -173,6 +176,16 @@ class Fleet:
     def keep_adapters(self, names: Collection[str]) -> None:
         """Drops the index of every adapter that no request uses at the moment."""
         self._heaps = {name: heaps for name, heaps in self._heaps.items() if not name or name in names}
+
+    def _compare(self, worker: Worker) -> None:
+        """Remembers a worker that is the fastest of its kind, and tells it which one is."""
+        report, kind = worker.report, _kind(worker.report)
+        fastest = self._fastest.get(kind)
+        if report.has_measured_pace and (
+            fastest is None or fastest.worker_id == report.worker_id or report.prefill_rate > fastest.prefill_rate
+        ):
+            self._fastest[kind] = report
+        worker.like = self._fastest.get(kind)
 
     def _remove(self, worker_id: str) -> None:
         worker = self.workers.pop(worker_id, None)

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
-from headrace.scheduler.core.fleet.worker import Worker
+from headrace.scheduler.core.fleet.worker import KNOWN_TOKEN_COUNT, Worker
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 CANDIDATE_COUNT = 4
 """Number of least loaded prefill workers per price that are considered for each ticket."""
 FETCH_SECONDS = 0.02
 """Seconds that fetching blocks takes beside their transfer: a connection, and turns of both engines."""
-KNOWN_TOKEN_COUNT = 4096
-"""Prompt tokens that a worker must have computed before its measured rate is believed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ STALL_SECONDS = 1.0
 STALL_STEPS = 20.0
 """A worker that holds work and does no step for a second, or for as long as this many steps usually take, gets no
 more."""
+KNOWN_TOKEN_COUNT = 4096
+"""Prompt tokens that a worker must have computed before its measured rate is believed."""
 ASSUMED_DISK_RATE = 1e9
 """Bytes of KV blocks per second assumed of a disk that nothing was read from yet."""
 
@@ -77,6 +79,11 @@ class WorkerReport:
     disk_rate: float = 0.0
     """Bytes of KV blocks per second that came from its disk. 0: not measured yet."""
 
+    @property
+    def has_measured_pace(self) -> bool:
+        """Whether its rates are those of requests, by which it can be compared with others."""
+        return self.step_times is not None or self.computed_token_count >= KNOWN_TOKEN_COUNT
+
 
 @dataclass(slots=True, eq=False)
 class Worker:
@@ -98,6 +105,8 @@ class Worker:
     sent_token_count: int = 0
     lent_token_count: int = 0
     """Tokens of prompts that it was chosen to compute for others since its last report."""
+    like: WorkerReport | None = None
+    """Report of the fastest worker of its kind that has measured its pace. None: no other has."""
 
     def __post_init__(self) -> None:
         self.take(self.report)
@@ -133,16 +142,16 @@ class Worker:
 
     @property
     def prefill_rate(self) -> float:
-        return self.report.prefill_rate or NOMINAL_PREFILL_RATE
+        return self._pace.prefill_rate or NOMINAL_PREFILL_RATE
 
     @property
     def step_seconds(self) -> float:
-        return self.report.step_seconds or NOMINAL_STEP_SECONDS
+        return self._pace.step_seconds or NOMINAL_STEP_SECONDS
 
     @property
     def step_times(self) -> StepTimes:
         """Times of its steps by what they compute. Until they are measured, each sequence is taken to add a step."""
-        return self.report.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
+        return self._pace.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
 
     @property
     def is_young(self) -> bool:
@@ -162,6 +171,12 @@ class Worker:
         backlog = report.waiting_token_count + self.coming_token_count
         context = report.used_block_count * report.block_size
         return report.wait_seconds + times.seconds(backlog, self.load, context) - times.base_seconds
+
+    @property
+    def _pace(self) -> WorkerReport:
+        """The report by which its pace is judged: its own, or one of its kind as long as it has read only the prompt of
+        one token that proves its model. By the time of that, no long prompt would ever come to it to be measured."""
+        return self.report if self.like is None or self.report.has_measured_pace else self.like
 
     def has_adapter(self, name: str) -> bool:
         """Whether it can run requests for an adapter. The empty name stands for none."""

@@ -54,6 +54,15 @@ def test_a_faster_worker_is_chosen_though_it_has_more_requests() -> None:
     assert chosen(fast, slow).worker.worker_id == "fast"
 
 
+def test_a_worker_that_has_measured_nothing_is_taken_to_be_as_fast_as_its_like() -> None:
+    """By its proof, a prompt of one token in a step, it would read the prompt in 8 s and never be asked to."""
+    busy = replace(report("busy", waiting_token_count=800), step_times=StepTimes(0.01, 1e-3), open_count=1)
+    new = replace(report("new"), prefill_rate=200.0, computed_token_count=1)
+    assert chosen(busy, new, prompt=1600).worker.worker_id == "new"
+    slow = replace(new, computed_token_count=5000)
+    assert chosen(busy, slow, prompt=1600).worker.worker_id == "busy", "it has measured its own pace"
+
+
 def test_a_wake_may_be_sooner_than_a_long_queue() -> None:
     busy = report("awake", waiting_token_count=5000)
     assert chosen(report("asleep", wait_seconds=0.8), busy).worker.worker_id == "asleep"
