@@ -475,3 +475,29 @@ async def test_tokens_of_an_earlier_request_come_first_and_go_to_the_worker() ->
     assert deltas == [[10, 11], [12], [13]]
     assert list(scheduler.submits[0].generation.output_token_ids) == [10, 11]
     assert [used.output_token_count for used in scheduler.settled] == [2]
+
+
+class SilentScheduler(FakeScheduler):
+    """Takes requests, and never says where they go."""
+
+    def __init__(self, fleet: FakeFleet) -> None:
+        super().__init__(fleet)
+        self.asked = asyncio.Event()
+
+    async def place(self, request: Submission, deadline: Deadline) -> Place:
+        self.asked.set()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("it was cancelled")
+
+
+async def test_a_request_that_is_given_up_while_a_scheduler_has_it_is_settled() -> None:
+    """A worker may have it by then: the scheduler remembers it until it hears what it used."""
+    fleet = FakeFleet()
+    scheduler = SilentScheduler(fleet)
+    stream = TokenStream(request(), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    reading = asyncio.create_task(anext(stream.deltas()))
+    await scheduler.asked.wait()
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    assert [(used.request_id, used.output_token_count) for used in scheduler.settled] == [("r-0", 0)]

@@ -1,5 +1,6 @@
 """Places for one sequence on workers, one after another while they are lost."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +37,8 @@ class Placement:
         self._fleet = fleet
         self._excluded: list[str] = []
         self._worker: PlacedWorker | None = None
+        self._is_withdrawn = False
+        """Whether it was given up while a scheduler had it, which may have sent it to a worker by then."""
         self._left: PlacedWorker | None = None
         """Worker that gave the request up, and holds its KV blocks for a moment."""
 
@@ -69,8 +72,8 @@ class Placement:
 
     def settle(self, output_token_count: int, first_token_seconds: float | None) -> None:
         """Reports what was used, for fairness among tenants, and how long the first token took, for predictions, once
-        the request has had a place."""
-        if self.has_begun:
+        the request has had a place, or may have had one: the scheduler remembers it until then."""
+        if self.has_begun or self._is_withdrawn:
             self._places.settle(to_settlement(self._request, output_token_count, first_token_seconds))
 
     async def _place(self, inbox: Inbox, attempt: int, received: Sequence[int]) -> None:
@@ -83,7 +86,11 @@ class Placement:
                 # If this worker is lost, before or after the first token, the next attempt goes elsewhere if it can.
                 self.exclude(place.worker_id)
                 attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)
+        except asyncio.CancelledError:
+            self._is_withdrawn = True
+            raise
         except DeadlineExceeded:
+            self._is_withdrawn = True
             raise queue_timeout(received) from None
         self._fleet.inboxes.assign(inbox, attachment.worker_id)
         if not attachment.alive:
