@@ -178,13 +178,16 @@ class Fleet:
         self._heaps = {name: heaps for name, heaps in self._heaps.items() if not name or name in names}
 
     def _compare(self, worker: Worker) -> None:
-        """Remembers a worker that is the fastest of its kind, and tells it which one is."""
+        """Remembers a worker that is the fastest of its kind, by which the others are judged that have not measured
+        their pace: all of them at once when it is the first, else each with its next report."""
         report, kind = worker.report, _kind(worker.report)
         fastest = self._fastest.get(kind)
         if report.has_measured_pace and (
             fastest is None or fastest.worker_id == report.worker_id or report.prefill_rate > fastest.prefill_rate
         ):
             self._fastest[kind] = report
+            for other in self.workers.values() if fastest is None else ():
+                other.like = report if _kind(other.report) == kind else other.like
         worker.like = self._fastest.get(kind)
 
     def _remove(self, worker_id: str) -> None:

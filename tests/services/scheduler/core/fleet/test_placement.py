@@ -59,6 +59,7 @@ def test_a_worker_that_has_measured_nothing_is_taken_to_be_as_fast_as_its_like()
     busy = replace(report("busy", waiting_token_count=800), step_times=StepTimes(0.01, 1e-3), open_count=1)
     new = replace(report("new"), prefill_rate=200.0, computed_token_count=1)
     assert chosen(busy, new, prompt=1600).worker.worker_id == "new"
+    assert chosen(new, busy, prompt=1600).worker.worker_id == "new", "whichever reports first"
     slow = replace(new, computed_token_count=5000)
     assert chosen(busy, slow, prompt=1600).worker.worker_id == "busy", "it has measured its own pace"
 
