@@ -30,7 +30,7 @@ class Fleet:
         self.workers: dict[str, Worker] = {}
         self._heaps: dict[str, dict[_Kind, list[_Entry]]] = {"": {}}
         self._fastest: dict[_Kind, WorkerReport] = {}
-        """Newest report of the worker that reads prompts fastest, of those that have measured their pace."""
+        """Newest report of the worker that reads prompts fastest, of all with a measured pace."""
         self._prefill_count = 0
         self._load = 0
         self.capacity = 0
