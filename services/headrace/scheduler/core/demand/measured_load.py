@@ -80,8 +80,8 @@ def _capacity(workers: Sequence[Worker]) -> Capacity | None:
     return Capacity(
         slot_count=mean(lambda worker: worker.slot_count),
         block_count=mean(lambda worker: worker.report.block_count),
-        prefill_rate=mean(lambda worker: worker.report.prefill_rate),
-        step_seconds=mean(lambda worker: worker.report.step_seconds),
+        prefill_rate=mean(lambda worker: worker.pace.prefill_rate),
+        step_seconds=mean(lambda worker: worker.pace.step_seconds),
         hourly_price=mean(lambda worker: worker.report.hourly_price),
     )
 

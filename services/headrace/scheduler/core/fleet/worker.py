@@ -1,5 +1,6 @@
 """Worker as the scheduler knows it: its last report, and the tickets sent since."""
 
+import math
 from dataclasses import dataclass, field
 
 from headrace.domain.step_times import StepTimes
@@ -82,7 +83,8 @@ class WorkerReport:
     @property
     def has_measured_pace(self) -> bool:
         """Whether its rates are those of requests, by which it can be compared with others."""
-        return self.step_times is not None or self.computed_token_count >= KNOWN_TOKEN_COUNT
+        is_known = self.step_times is not None or self.computed_token_count >= KNOWN_TOKEN_COUNT
+        return is_known and 0.0 < self.prefill_rate < math.inf
 
 
 @dataclass(slots=True, eq=False)
@@ -142,16 +144,16 @@ class Worker:
 
     @property
     def prefill_rate(self) -> float:
-        return self._pace.prefill_rate or NOMINAL_PREFILL_RATE
+        return self.pace.prefill_rate or NOMINAL_PREFILL_RATE
 
     @property
     def step_seconds(self) -> float:
-        return self._pace.step_seconds or NOMINAL_STEP_SECONDS
+        return self.pace.step_seconds or NOMINAL_STEP_SECONDS
 
     @property
     def step_times(self) -> StepTimes:
         """Times of its steps by what they compute. Until they are measured, each sequence is taken to add a step."""
-        return self._pace.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
+        return self.pace.step_times or StepTimes(self.step_seconds, 1 / self.prefill_rate, self.step_seconds)
 
     @property
     def is_young(self) -> bool:
@@ -173,7 +175,7 @@ class Worker:
         return report.wait_seconds + times.seconds(backlog, self.load, context) - times.base_seconds
 
     @property
-    def _pace(self) -> WorkerReport:
+    def pace(self) -> WorkerReport:
         """The report by which its pace is judged: its own, or one of its kind as long as it has read only the prompt of
         one token that proves its model. By the time of that, no long prompt would ever come to it to be measured."""
         return self.report if self.like is None or self.report.has_measured_pace else self.like

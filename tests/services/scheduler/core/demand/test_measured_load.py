@@ -56,6 +56,17 @@ def test_a_rate_that_only_some_have_measured_is_theirs() -> None:
     assert capacity.prefill_rate == 1000.0
 
 
+def test_a_worker_that_has_only_proved_its_model_does_not_make_the_others_slow() -> None:
+    used, new = replace(REPORT, computed_token_count=9000), replace(REPORT, worker_id="b", prefill_rate=20.0)
+    capacity = measure_load(fleet_of(new, used), 0, 0, 0.0).capacity
+    assert capacity is not None
+    assert capacity.prefill_rate == 1000.0
+    wrong = replace(used, worker_id="c", prefill_rate=math.inf)
+    capacity = measure_load(fleet_of(wrong, new, used), 0, 0, 0.0).capacity
+    assert capacity is not None
+    assert capacity.prefill_rate == 1000.0, "a figure that cannot be is nobody's pace"
+
+
 @pytest.mark.parametrize(
     "figures",
     [
