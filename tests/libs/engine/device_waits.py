@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.torch.device import device_copy, host_copy
-from headrace.engine.torch.operators import torch_sampler
+from headrace.engine.torch.sampling import torch_sampler
 
 READS = ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__", "__index__")
 """Methods of a tensor that bring numbers to the host."""

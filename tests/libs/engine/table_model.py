@@ -11,7 +11,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.step.step_logits import StepLogits
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 VOCAB_SIZE = 8
 PARTS = 16

@@ -16,6 +16,7 @@ from headrace.engine.gpu.attention.paged_storage import choose_paged_storage
 from headrace.engine.gpu.attention.triton_plan import plan_on_triton
 from headrace.engine.gpu.graphs.build_graphs import build_graphs
 from headrace.engine.gpu.operators.gpu_operators import choose_gpu_operators
+from headrace.engine.gpu.operators.gpu_sampler import choose_gpu_sampler
 from headrace.engine.gpu.operators.triton_use import can_use_triton
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.torch.backends.attention_plan import kv_shape
@@ -59,6 +60,7 @@ def _gpu_backend(
     backend = replace(
         torch_backend(config, model, dtype, device),
         operators=choose_gpu_operators(device, config.kernels),
+        sampler=choose_gpu_sampler(device, config.kernels),
         forms=WeightForms(choose_head_bits(config, model) if can_use_triton(device, config.kernels)[0] else None),
     )
     if storage is None:

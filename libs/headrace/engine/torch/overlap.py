@@ -6,7 +6,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.overlap_refusal import refuse_overlap
 from headrace.engine.torch.backends.backend import Backend
 from headrace.engine.torch.device.chosen_tokens import ChosenTokens
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 
 def chosen_tokens(config: EngineConfig, backend: Backend) -> ChosenTokens | None:

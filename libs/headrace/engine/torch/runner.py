@@ -22,7 +22,7 @@ from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.torch.device.device_sampler import DeviceSampler
 from headrace.engine.torch.device.device_weights import offload_weights
 from headrace.engine.torch.launched_tokens import LaunchedTokens
-from headrace.engine.torch.operators.torch_sampler import choose_tokens
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 
 class TorchRunner:
@@ -50,6 +50,7 @@ class TorchRunner:
         self._adapters = adapters
         self._graphs = graphs
         self._chosen = chosen
+        self._chooser = backend.sampler if isinstance(backend.sampler, TorchSampler) else TorchSampler()
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
@@ -63,7 +64,7 @@ class TorchRunner:
         """Launches a step, see Launcher. The runner must have `chosen`."""
         wanted, arrays = _lay_out(plan)
         with on_device(self._device):
-            ids, peaks = choose_tokens(self._compute(arrays), [chunk.sequence for chunk in wanted.sampling])
+            ids, peaks = self._chooser.choose(self._compute(arrays), [chunk.sequence for chunk in wanted.sampling])
             if self._chosen is not None:
                 self._chosen.keep(ids)
             return LaunchedTokens.of(wanted.sampling, ids, peaks)

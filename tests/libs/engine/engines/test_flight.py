@@ -26,7 +26,7 @@ from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows
 from headrace.engine.torch.device.chosen_tokens import ChosenTokens
 from headrace.engine.torch.launched_tokens import LaunchedTokens
-from headrace.engine.torch.operators.torch_sampler import choose_tokens
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 from headrace.errors.tree import ConfigError, InternalError
 
 TABLE = make_table(3)
@@ -50,7 +50,8 @@ class TableLauncher(TableRunner):
         self.launched.append(plan)
         sampled = tuple(chunk for chunk in plan.chunks if chunk.is_sampled)
         last = torch.tensor([chunk.token_ids[-1] for chunk in sampled], dtype=torch.int64)
-        ids, peaks = choose_tokens(self._logits[self.chosen.resolve(last)], [chunk.sequence for chunk in sampled])
+        logits = self._logits[self.chosen.resolve(last)]
+        ids, peaks = TorchSampler().choose(logits, [chunk.sequence for chunk in sampled])
         self.chosen.keep(ids)
         launcher = self
 

@@ -32,7 +32,7 @@ from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
 from headrace.engine.torch.operators.torch_linear import TorchLinear
 from headrace.engine.torch.operators.torch_operators import TorchOperators
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 from headrace.errors.tree import ConfigError
 
 CPU, ELSEWHERE = torch.device("cpu"), torch.device("meta")

@@ -20,7 +20,7 @@ from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.ngram_index import NgramIndex
-from headrace.engine.torch.operators import torch_sampler
+from headrace.engine.torch.sampling import sorted_draw
 
 TARGET = make_table(1)
 DRAFT = (TARGET + make_table(2)) / 2
@@ -74,7 +74,7 @@ def enumerate_outputs(drafter: FixedDrafter, monkeypatch: pytest.MonkeyPatch) ->
     draws = grid()
     spec = make_spec(len(draws))
     engine = make_engine(spec, drafter)
-    monkeypatch.setattr(torch_sampler, "uniform", lambda seed, position: draws[seed][position])
+    monkeypatch.setattr(sorted_draw, "uniform", lambda seed, position: draws[seed][position])
     requests = [request(str(index), [3], max_tokens=3, seed=index) for index in range(len(draws))]
     for each in requests:
         engine.add(each)

@@ -21,8 +21,9 @@ from headrace.engine.step import cpu_sampler
 from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.step.uniform import uniform
-from headrace.engine.torch.operators import torch_sampler
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling import torch_sampler
+from headrace.engine.torch.sampling.adjusted_logits import adjust
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 VOCAB_SIZE = 20
 
@@ -149,7 +150,7 @@ def test_penalties_bias_and_bans_match_their_definition(sampler: Sampler) -> Non
     expected[7] = -math.inf
     before, held = logits.clone(), as_held(sampler, logits)
     found = (
-        torch_sampler._adjust(held, [sequence])[0]
+        adjust(held, [sequence])[0]
         if isinstance(sampler, TorchSampler)
         else torch.from_numpy(cpu_sampler._adjust(held, [sequence], [0])[0])
     )

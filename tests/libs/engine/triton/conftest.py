@@ -12,7 +12,7 @@ from headrace.engine.triton.kernel_registry import MIN_FP8_CAPABILITY
 IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_device.py", "test_interpreted.py", "test_kernel_registry.py", "test_variants.py"]
 PRODUCTS = ["test_expert_rows.py", "test_grouped_matmul.py", "test_quantized_product.py"]
-ANYWHERE = [*PRODUCTS, "test_row_kernels.py", "test_split_rows.py", "test_tokens.py"]
+ANYWHERE = [*PRODUCTS, "test_row_kernels.py", "test_split_rows.py", "test_token_draw.py", "test_tokens.py"]
 """Tests of the interpreter and of a GPU."""
 HAVE_DEVICES = ["test_split_rows.py", "test_tokens.py"]
 """Tests that take their tensors to the device themselves."""

@@ -15,11 +15,11 @@ from triton.runtime import interpreter
 
 from headrace.engine.gpu.attention.paged_states import PagedStates
 from headrace.engine.torch.device import current_device, device_copy
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 CHECKED = [
     (PagedStates, ("allocate", "release", "clear", "read", "write")),
-    (TorchSampler, ("likeliest", "sample", "logprobs", "in_host_memory", "fit")),
+    (TorchSampler, ("likeliest", "choose", "sample", "logprobs", "in_host_memory", "fit")),
 ]
 """Methods that compute on a device, some of them with what torch puts on the current one."""
 Note = Callable[[str, bool], None]

@@ -16,6 +16,7 @@ FP32_ERROR = 1e-5 if HAS_GPU else 2e-6
 LAUNCHERS = (
     "attend_decodes",
     "attend_spans",
+    "draw_tokens",
     "gate_grouped",
     "gate_rows",
     "multiply",

@@ -15,7 +15,7 @@ import torch
 from tests.libs.engine.triton.compilation import Compiled, compile_for, find_loops
 from triton.compiler.errors import CompilationError
 
-from headrace.engine.triton import gated_activation, residual_norm, split_sum
+from headrace.engine.triton import gated_activation, residual_norm, split_sum, token_draw
 from headrace.engine.triton.attention import decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
 from headrace.engine.triton.products import dequantization
@@ -73,6 +73,8 @@ MAX_SPILLED_BYTES = 96
 registers. Tiles that spill nothing there take more instructions for each weight."""
 MAX_DECODE_SPILLS = 32
 """Stack of a thread of attention, 8 of whose registers are kept there for one more program per multiprocessor."""
+MAX_DRAW_SPILLS = 8
+"""Stack of a thread that draws a token: two of its registers, of 128."""
 MAX_PREFILL_SPILLS = 24
 """Stack of a thread of attention to a prompt, which has sizes of its own in 6 registers: the loops do without."""
 TILES = pytest.mark.parametrize("name", ["narrow", "middle", "wide"])
@@ -391,6 +393,17 @@ def test_kernels_of_rows_spill_nothing(capability: int, is_split: bool) -> None:
     for activation in ("silu", "gelu", "gelu_tanh", "relu", "clamped_swish"):
         constants: dict[str, Any] = {"activation": activation, "block": gated_activation.BLOCK, **chosen}
         assert compile_for(capability, kernel, gate, constants, gated_activation.WARP_COUNT).spilled_bytes == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_draws_fit_a_multiprocessor_and_read_many_logits_at_once(capability: int) -> None:
+    types = {"logits": "*fp32", "terms": "*fp64", "token_ids": "*i64", "row_stride": "i32", "row_count": "i32"}
+    constants = {"block": token_draw.BLOCK}
+    kernel, warp_count = token_draw.token_draw_kernel, token_draw.WARP_COUNT
+    made = compile_for(capability, kernel, {**types, "size": "i32"}, constants, warp_count)
+    assert made.spilled_bytes <= MAX_DRAW_SPILLS
+    assert made.blocks_per_multiprocessor >= 1
+    assert made.thread_count * 8 == token_draw.BLOCK
 
 
 def test_a_spill_is_seen() -> None:

@@ -12,7 +12,7 @@ from headrace.engine.torch.backends.backend import Backend, without_graphs
 from headrace.engine.torch.backends.layered_plan import plan_layers
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 
 def host_backend(

@@ -8,7 +8,7 @@ from headrace.engine.torch.backends.attention_plan import plan_gathered
 from headrace.engine.torch.backends.backend import Backend, without_graphs
 from headrace.engine.torch.backends.layered_plan import plan_layers
 from headrace.engine.torch.operators.torch_operators import TorchOperators
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 
 def torch_backend(config: EngineConfig, model: DecoderConfig, dtype: torch.dtype, device: torch.device) -> Backend:

@@ -1,1 +1,1 @@
-"""Products, norms and sampling, from the fastest library available."""
+"""Products and norms, from the fastest library available."""

@@ -9,7 +9,7 @@ from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.reasoning_limit import ReasoningLimit
-from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.torch.sampling.torch_sampler import TorchSampler
 
 KINDS: list[dict[str, Any]] = [
     {"temperature": 0},

@@ -1,0 +1,1 @@
+"""Choice of tokens from logits on a device."""
