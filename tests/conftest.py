@@ -13,6 +13,7 @@ from tests.grpc_leftovers import ANYIO_BACKEND
 ROOT = Path(__file__).resolve().parents[1]
 pytest_plugins = [
     "tests.alone",
+    "tests.authorities",
     "tests.fast",
     "tests.file_times",
     "tests.garbage",
