@@ -82,8 +82,10 @@ def test_no_text_takes_a_detector_long(name: str, piece: str) -> None:
         deque(map(ord, "1" * LENGTH), maxlen=0)
 
     search()
-    rounds = [(_seconds(search), _seconds(call)) for _ in range(3)]
-    assert min(searching / calling for searching, calling in rounds) < 5
+    ratios: list[float] = []
+    while not ratios or (min(ratios) >= 5 and len(ratios) < 3):
+        ratios.append(_seconds(search) / _seconds(call))
+    assert min(ratios) < 5
 
 
 def _seconds(work: Callable[[], object]) -> float:
