@@ -1,5 +1,6 @@
 """The command line, as a person and as a script would use it."""
 
+import contextlib
 import json
 import os
 import re
@@ -9,19 +10,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx2
 import psutil
 import pytest
 from tests.e2e.command_line import Done, headrace, headrace_here
 from tests.harness.ended import wait_ended
-from tests.harness.running_platform import RunningPlatform, running_platform
+from tests.harness.forked_up import ForkedUp
+from tests.harness.running_platform import RunningPlatform, running_platform, start_up
 
 from headrace.claims import measured_claims
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.kernels.choice import kernel_choice
 from headrace.supervisor.spawning.parent_death import adopts_orphans
 from headrace.supervisor.state import read_platform
 
@@ -231,7 +234,8 @@ def test_config_of_services_that_would_start(tmp_path: Path) -> None:
     assert "gateway.zork" in failed.stderr
 
 
-def test_doctor() -> None:
+def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_choice, "REPEATS", 1)
     findings = json.loads(headrace_here("doctor", "--json").stdout)["findings"]
     subjects = {finding["subject"]: finding["status"] for finding in findings}
     assert subjects["Python"] == subjects["NATS"] == subjects["Engine"] == "ok"
@@ -253,7 +257,8 @@ def test_a_model_that_is_not_served_is_named(demo_platform: RunningPlatform) -> 
 
 
 def up_fails(tmp_path: Path, *arguments: str, run: Callable[..., Done] = headrace_here) -> tuple[str, dict[str, Any]]:
-    """Starts a platform that must refuse; returns what it says to people and to scripts."""
+    """Starts a platform that must refuse; returns what it says to people and to scripts. One that has to start a
+    service for that is quicker as a process of its own: its fork has imported the services."""
     ports = [] if "--http-port" in arguments else ["--http-port", "0"]
     common = ["--json", *ports, "--grpc-port", "0", "--state-dir", str(tmp_path / "state")]
     failed = run("up", *common, *arguments)
@@ -279,7 +284,7 @@ def test_an_occupied_port_for_metrics_is_named_at_once(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         config.write_text(f"[cache]\nmetrics_port = {port}\n")
-        said, event = up_fails(tmp_path, "--config", str(config), "--start-silence-seconds", "300")
+        said, event = up_fails(tmp_path, "--config", str(config), "--start-silence-seconds", "300", run=headrace)
     assert f"cannot show metrics on port {port}" in said
     assert "metrics_port" in event["message"]
 
@@ -310,7 +315,7 @@ def test_a_state_folder_in_use_is_refused(demo_platform: RunningPlatform) -> Non
 def test_a_bad_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
     config = tmp_path / "headrace.toml"
     config.write_text(text)
-    said, _ = up_fails(tmp_path, "--config", str(config))
+    said, _ = up_fails(tmp_path, "--config", str(config), run=headrace)
     assert named in said
 
 
@@ -327,7 +332,7 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     index = {"weight_map": {"model.embed_tokens.weight": "model-00001-of-00002.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    said, _ = up_fails(tmp_path, f"broken={folder}")
+    said, _ = up_fails(tmp_path, f"broken={folder}", run=headrace)
     assert "model-00001-of-00002.safetensors" in said
 
 
@@ -341,15 +346,20 @@ def test_two_platforms_run_side_by_side_and_models_have_the_names_they_are_given
     assert httpx2.get(f"{demo_platform.http}/ready", timeout=5).status_code == 200
 
 
+@contextlib.contextmanager
+def starting(folder: Path, *arguments: str) -> "Iterator[tuple[subprocess.Popen[str] | ForkedUp, IO[str], IO[str]]]":
+    """Starts a platform. Yields its process, what that says line by line, and its errors."""
+    process = start_up(["--state-dir", str(folder), "--http-port", "0", "--grpc-port", "0", *arguments])
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as said, process.stderr as errors:
+        yield process, said, errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopping_while_starting_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path)]
-    process = subprocess.Popen([*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    with process.stdout as lines:
-        for line in lines:
-            if json.loads(line).get("name") == "worker-0":
-                break
+    with starting(tmp_path) as (process, said, _):
+        next(line for line in said if json.loads(line).get("name") == "worker-0")
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
         process.send_signal(number)
@@ -360,33 +370,24 @@ def test_stopping_while_starting_leaves_nothing(tmp_path: Path, number: signal.S
 
 
 def test_a_reader_that_leaves_does_not_end_the_platform(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--engine", "sim", "--state-dir", str(tmp_path)]
-    process = subprocess.Popen(
-        [*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    with process.stdout as lines:
-        ready = next(event for event in map(json.loads, lines) if event["event"] == "ready")
-    victim = next(service for service in ready["services"] if service["name"] == "cache")
-    os.kill(victim["pid"], signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while not any(s["restarts"] and s["state"] == "ready" for s in read_platform(tmp_path)["services"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    process.terminate()
-    _, errors = process.communicate(timeout=10)
-    assert process.returncode == 0, errors
-    assert "Traceback" not in errors
+    with starting(tmp_path, "--engine", "sim") as (process, said, errors):
+        ready = next(event for event in map(json.loads, said) if event["event"] == "ready")
+        said.close()
+        victim = next(service for service in ready["services"] if service["name"] == "cache")
+        os.kill(victim["pid"], signal.SIGKILL)
+        deadline = time.monotonic() + 20
+        while not any(s["restarts"] and s["state"] == "ready" for s in read_platform(tmp_path)["services"]):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        code, written = process.wait(10), errors.read()
+    assert code == 0, written
+    assert "Traceback" not in written
 
 
 def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--engine", "sim", "--state-dir", str(tmp_path)]
-    process = subprocess.Popen([*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    with process.stdout as lines:
-        for line in lines:
-            if json.loads(line)["event"] == "ready":
-                break
+    with starting(tmp_path, "--engine", "sim") as (process, said, _):
+        next(line for line in said if json.loads(line)["event"] == "ready")
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait(10)

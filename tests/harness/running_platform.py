@@ -67,6 +67,7 @@ class RunningPlatform:
             for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
                 if line.startswith("headrace_worker_open_requests{") and not line.endswith(" 0.0"):
                     return line.split('worker="')[1].split('"')[0]
+            time.sleep(0.01)
         raise AssertionError("no worker is busy")
 
     def metrics(self) -> dict[str, float]:
@@ -105,7 +106,7 @@ def running_platform(
 ) -> Iterator[RunningPlatform]:
     """Starts a platform on free ports; on exit, stops it and checks that nothing of it is left. `counts` are further
     arguments that say how many services there are; without any, there are as many as by default."""
-    process = _start_up(["--state-dir", str(state_dir), "--http-port", "0", "--grpc-port", "0", *counts, *arguments])
+    process = start_up(["--state-dir", str(state_dir), "--http-port", "0", "--grpc-port", "0", *counts, *arguments])
     try:
         platform = RunningPlatform(process, _wait_ready(process, start_seconds), state_dir)
         yield platform
@@ -119,7 +120,8 @@ def running_platform(
         _end(process)
 
 
-def _start_up(arguments: Sequence[str]) -> "subprocess.Popen[str] | ForkedUp":
+def start_up(arguments: Sequence[str]) -> "subprocess.Popen[str] | ForkedUp":
+    """Starts `headrace up --json`, which is forked where that can be. The caller ends it."""
     command = ["up", "--json", *arguments]
     if (forked := start_forked(command)) is not None:
         return forked
