@@ -1,8 +1,6 @@
 """A real platform serves the bundled model, and an adapter as a separate model beside it."""
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import httpx2
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.e2e.command_line import headrace
 from tests.harness.pace import hold_back
 from tests.harness.running_platform import RunningPlatform, running_platform
 
@@ -167,8 +166,8 @@ def test_a_stream_with_an_adapter_survives_its_worker(platform: RunningPlatform)
 
 
 def test_an_adapter_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path / "state")]
-    command += ["--http-port", "0", "--grpc-port", "0", "--lora", f"x={tmp_path}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ports = ("--http-port", "0", "--grpc-port", "0")
+    arguments = ("--json", "--state-dir", str(tmp_path / "state"), *ports, "--lora", f"x={tmp_path}")
+    ended = headrace("up", *arguments, timeout=60)
     assert ended.returncode != 0
     assert "adapter_config.json" in ended.stdout + ended.stderr
