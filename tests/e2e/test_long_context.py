@@ -2,14 +2,13 @@
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from tests.e2e.command_line import headrace
 from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.libs.engine.engine_running import engine_config
 
@@ -115,8 +114,8 @@ def test_without_max_tokens_the_output_ends_with_the_context(platform: RunningPl
 
 
 def test_a_kv_precision_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path / "state")]
-    command += ["--http-port", "0", "--grpc-port", "0", "--kv-precision", "int8", "--kernels", "torch"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    arguments = ["--state-dir", str(tmp_path / "state"), "--http-port", "0", "--grpc-port", "0"]
+    arguments += ["--kv-precision", "int8", "--kernels", "torch"]
+    ended = headrace("up", "--json", *arguments, timeout=60)
     assert ended.returncode != 0
     assert "kv_precision is 'int8'" in ended.stdout + ended.stderr
