@@ -106,15 +106,9 @@ def test_a_killed_process_ends_its_worker_and_changes_no_text(groups: RunningPla
     assert len(followers_of(groups, worker)) == 1
 
 
-def test_a_killed_worker_takes_its_other_processes_with_it(groups: RunningPlatform) -> None:
-    (follower,) = followers_of(groups, "worker-1")
-    restarts = groups.service("worker-1")["restarts"]
-    groups.kill("worker-1")
-    follower.wait(10)
-    groups.wait_until_restarted("worker-1", restarts + 1, START_SECONDS)
-
-
-def test_a_prompt_outlives_its_group(groups: RunningPlatform) -> None:
+def test_a_killed_worker_takes_its_other_processes_with_it_and_its_prompt_outlives_them(
+    groups: RunningPlatform,
+) -> None:
     told = ToldBlocks(groups, MODEL)
     before = {worker: told.in_memory(worker) for worker in ("worker-0", "worker-1")}
     text, cached = ask_long(groups)
@@ -122,8 +116,10 @@ def test_a_prompt_outlives_its_group(groups: RunningPlatform) -> None:
     holder, names = told.wait_until_made(LONG // BLOCK_SIZE, before)
     told.wait_until_kept(holder, names)
     for worker in before:
+        (follower,) = followers_of(groups, worker)
         restarts = groups.service(worker)["restarts"]
         groups.kill(worker)
+        follower.wait(10)
         groups.wait_until_restarted(worker, restarts + 1, START_SECONDS)
     told.wait_until_known(holder, names, HeldPrefix(0, len(names)))
     again, cached = ask_long(groups)
