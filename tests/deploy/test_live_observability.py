@@ -4,8 +4,6 @@ under healthy traffic, and a fault fires one."""
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ import pytest
 from tests.deploy.everyday_traffic import EMBEDDING_MODEL, EverydayTraffic
 from tests.deploy.prometheus_server import BINARY, POLL_SECONDS, PrometheusServer, running_prometheus
 from tests.deploy.scraped import FOLDER, NEEDS, shown
+from tests.e2e.command_line import headrace_here
 from tests.harness.free_ports import free_ports
 from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.unpacked_packages import PROMETHEUS, why_not
@@ -84,9 +83,9 @@ def write_settings(path: Path, ports: list[int]) -> Path:
 
 
 def make_key(state: Path) -> str:
-    command = [sys.executable, "-m", "headrace.cli", "keys", "create", "grafana", "--highest-class", "realtime"]
-    command += ["--tenant", "acme", "--json", "--state-dir", str(state)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    arguments = ["keys", "create", "grafana", "--highest-class", "realtime", "--tenant", "acme", "--json"]
+    done = headrace_here(*arguments, "--state-dir", str(state))
+    assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["key"])
 
 
