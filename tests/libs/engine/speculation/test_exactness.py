@@ -93,7 +93,8 @@ def law(start: int, table: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
     return {(a, b, c): p for a, b, c in outputs if (p := float(table[start, a] * table[a, b] * table[b, c])) > 0}
 
 
-GUESSES = [(a, (5 * a + 3 * (a % 2)) % VOCAB_SIZE) for a in range(VOCAB_SIZE)]
+GUESSES = [(1, 0), (2, 4), (3, 2), (2, 2)]
+"""By their chances in 16: a first guess of none; a second one of none behind one of 7; 1 and 7; 7 and 3."""
 
 
 @pytest.mark.slow
