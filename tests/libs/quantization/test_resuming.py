@@ -1,7 +1,8 @@
 """A quantization that was killed goes on where it was, to the same bytes, and never mixes with another one."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,29 @@ def killed() -> Iterator[KilledRuns]:
     runs.close()
 
 
+@pytest.fixture(scope="module")
+def left(killed: KilledRuns, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers by GPTQ and half of a third, which a killed run left. To be copied."""
+    target = tmp_path_factory.mktemp("left") / "target"
+    killed.run(target, "gptq", "unfinished_checkpoint", 3)
+    assert not target.exists()
+    return target.with_name(".target.unfinished")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, bytes]]:
+    """Files of a run that nothing interrupts, by its method."""
+
+    @cache
+    def files(method: str) -> dict[str, bytes]:
+        target = tmp_path_factory.mktemp(method) / "whole"
+        assert quantize(target, method=method).resumed_layer_count == 0
+        assert [path.name for path in target.parent.iterdir()] == ["whole"]
+        return contents(target)
+
+    return files
+
+
 def quantize(target: Path, source: Path = CHECKPOINT, text: str = "", **settings: Any) -> QuantizationSummary:
     chosen = QuantizationSettings(**({"sequence_count": SEQUENCES} | settings))
     return quantize_checkpoint(source, target, chosen, text or calibration_text(), lambda _work, _share: None)
@@ -37,26 +61,32 @@ def contents(folder: Path) -> dict[str, bytes]:
     ("method", "module", "count", "finished"),
     [
         ("rtn", "unfinished_checkpoint", 1, 0),
-        ("gptq", "unfinished_checkpoint", 4, 3),
         ("awq", "unfinished_checkpoint", 4, 3),
         ("rtn", "checkpoint_writer", 1, 5),
     ],
 )
 def test_a_killed_run_is_continued_to_the_same_bytes(
-    killed: KilledRuns, tmp_path: Path, method: str, module: str, count: int, finished: int
+    killed: KilledRuns,
+    whole: Callable[[str], dict[str, bytes]],
+    tmp_path: Path,
+    method: str,
+    module: str,
+    count: int,
+    finished: int,
 ) -> None:
     killed.run(tmp_path / "killed", method, module, count)
     assert not (tmp_path / "killed").exists()
     assert quantize(tmp_path / "killed", method=method).resumed_layer_count == finished
-    assert quantize(tmp_path / "whole", method=method).resumed_layer_count == 0
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+    assert contents(tmp_path / "killed") == whole(method)
+    assert [path.name for path in tmp_path.iterdir()] == ["killed"]
 
 
 @pytest.mark.process
-def test_another_run_does_not_mix_with_it(killed: KilledRuns, tmp_path: Path) -> None:
+def test_another_run_does_not_mix_with_it_and_the_same_one_continues_to_the_same_bytes(
+    left: Path, whole: Callable[[str], dict[str, bytes]], tmp_path: Path
+) -> None:
     target = tmp_path / "target"
-    killed.run(target, "gptq", "unfinished_checkpoint", 3)
+    shutil.copytree(left, tmp_path / left.name)
     source = Path(shutil.copytree(CHECKPOINT, tmp_path / "source"))
     config = source / "config.json"
     config.write_text(config.read_text().replace('"initializer_range": 0.02', '"initializer_range": 0.03'))
@@ -70,20 +100,21 @@ def test_another_run_does_not_mix_with_it(killed: KilledRuns, tmp_path: Path) ->
     ):
         with pytest.raises(ConfigError, match=f"unfinished run of another kind.*{named}.*delete the folder"):
             quantize(target, **changes)
-    assert quantize(target).resumed_layer_count == 2
+    assert quantize(target, method="gptq").resumed_layer_count == 2
+    assert contents(target) == whole("gptq")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
 @pytest.mark.process
-def test_what_is_damaged_is_named(killed: KilledRuns, tmp_path: Path) -> None:
+def test_what_is_damaged_is_named(left: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    killed.run(target, "gptq", "unfinished_checkpoint", 3)
-    left = tmp_path / ".target.unfinished"
-    layer = left / "layer-00001.safetensors"
+    unfinished = Path(shutil.copytree(left, tmp_path / left.name))
+    layer = unfinished / "layer-00001.safetensors"
     layer.write_bytes(layer.read_bytes()[:-9])
     with pytest.raises(InvalidCheckpoint, match=r"layer-00001\.safetensors cannot be read"):
         quantize(target)
     layer.unlink()
-    (left / "run.json").write_text("{")
+    (unfinished / "run.json").write_text("{")
     with pytest.raises(ConfigError, match=r"run\.json cannot be read.*start again"):
         quantize(target)
 
