@@ -1,6 +1,7 @@
 """Guessing changes how many tokens a step confirms, and nothing else: the tokens are those without it, bit for bit."""
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -59,10 +60,26 @@ def engine(speculation: str, **config: Any) -> TextEngine:
 
 def generate(speculation: str, name: str, count: int = 80, **sampling: Any) -> list[int]:
     fields = {"max_tokens": count, "temperature": 0, "ignore_eos": True} | sampling
+    asked = request("r", PROMPTS[name], **fields)
+    if speculation == "off":
+        return run(plain_engine(), asked)["r"]
     made = engine(speculation)
-    found = run(made, request("r", PROMPTS[name], **fields))["r"]
+    found = run(made, asked)["r"]
     made.close()
     return found
+
+
+@cache
+def plain_engine() -> TextEngine:
+    """Keeps nothing from one text to the next."""
+    return engine("off", prefix_cache=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plain_engine_is_closed() -> Iterator[None]:
+    yield
+    plain_engine().close()
+    plain_engine.cache_clear()
 
 
 @cache
@@ -71,18 +88,20 @@ def plain_tokens(name: str) -> tuple[int, ...]:
     return tuple(generate("off", name))
 
 
+SAMPLINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"temperature": 0.8, "seed": 7},
+    {"temperature": 1.5, "seed": 3, "top_p": 0.9, "top_k": 40},
+    {"frequency_penalty": 0.5, "repetition_penalty": 1.1},
+    {"min_tokens": 40, "ignore_eos": False},
+    {"logit_bias": {100: 3.0}},
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROMPTS)
 @pytest.mark.parametrize(
-    "sampling",
-    [
-        {},
-        {"temperature": 0.8, "seed": 7},
-        {"temperature": 1.5, "seed": 3, "top_p": 0.9, "top_k": 40},
-        {"frequency_penalty": 0.5, "repetition_penalty": 1.1},
-        {"min_tokens": 40, "ignore_eos": False},
-        {"logit_bias": {100: 3.0}},
-    ],
+    ("name", "sampling"),
+    [*(("copy", each) for each in SAMPLINGS), *((name, each) for name in ("chat", "both") for each in SAMPLINGS[:2])],
 )
 def test_the_tokens_are_those_without_guesses(name: str, sampling: dict[str, Any]) -> None:
     plain = generate("off", name, **sampling)
