@@ -38,6 +38,10 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]
     return "asyncio", {"use_uvloop": request.param}
 
 
+on_uvloop = pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])
+"""Marks tests of what a process makes of a text, whichever loop waits for it: they take the one that services have."""
+
+
 def folder_with(tmp_path: Path, template: str) -> Path:
     for name in ("tokenizer.json", "config.json", "generation_config.json"):
         shutil.copy(CHECKPOINT / name, tmp_path / name)
@@ -85,6 +89,7 @@ ENDLESS = [
 """Templates, and what is said of them."""
 
 
+@on_uvloop
 @pytest.mark.process
 async def test_a_template_without_an_end_is_refused_and_the_next_one_works(tmp_path: Path) -> None:
     """All in one process, which none of them ends."""
@@ -214,6 +219,7 @@ def with_pattern(folder: Path, pattern: str) -> Path:
     return folder
 
 
+@on_uvloop
 @pytest.mark.process
 @pytest.mark.parametrize("pattern", [r"(?:a|a)+$|(?:(?:a+)+b)", r"(a+)+$", r"(?:a*)*c"])
 async def test_an_expression_that_runs_away_ends_as_an_error_of_the_request(tmp_path: Path, pattern: str) -> None:
