@@ -109,10 +109,28 @@ def test_int4_is_within_two_percent_and_better_than_rounding(
     assert solved.kl_divergence < kl_share * rounded.kl_divergence
 
 
+INT8: dict[str, Any] = {"bits": 8, "sequence_count": 2}
+
+
+@pytest.fixture(scope="module")
+def gptq_int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantized") / "int8"
+    quantize(CHECKPOINT, folder, **INT8)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rtn_int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantized") / "int8"
+    quantize(CHECKPOINT, folder, method="rtn", **INT8)
+    return folder
+
+
 @pytest.mark.parametrize("method", ["gptq", "rtn"])
-def test_int8_is_within_one_percent(tmp_path: Path, plain: Quality, reference: Reference, method: str) -> None:
-    quantize(CHECKPOINT, tmp_path / "int8", method=method, bits=8, sequence_count=4)
-    quality = quality_of(tmp_path / "int8", reference)
+def test_int8_is_within_one_percent(
+    request: pytest.FixtureRequest, plain: Quality, reference: Reference, method: str
+) -> None:
+    quality = quality_of(request.getfixturevalue(f"{method}_int8"), reference)
     assert abs(quality.perplexity / plain.perplexity - 1) < 0.01
     assert quality.top1_agreement is not None
     assert quality.top1_agreement > 0.99
@@ -143,11 +161,12 @@ def test_the_engine_serves_it(gptq_int4: Path) -> None:
     engine.close()
 
 
-def test_layers_calibrated_part_by_part_give_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quantize(CHECKPOINT, tmp_path / "whole", sequence_count=2)
+def test_layers_calibrated_part_by_part_give_the_same_file(
+    gptq_int8: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(calibration, "MOMENT_BYTES", 1)
-    quantize(CHECKPOINT, tmp_path / "parts", sequence_count=2)
-    parts, whole = (tmp_path / name / "model.safetensors" for name in ("parts", "whole"))
+    quantize(CHECKPOINT, tmp_path / "parts", **INT8)
+    parts, whole = (folder / "model.safetensors" for folder in (tmp_path / "parts", gptq_int8))
     assert parts.read_bytes() == whole.read_bytes()
 
 
