@@ -131,7 +131,7 @@ def test_a_new_life_begins_with_no_blocks() -> None:
 
 
 def test_a_smaller_epoch_counts_once_the_worker_itself_says_so() -> None:
-    """A straggler changes nothing; a clock that was set back hides nobody."""
+    """A late message of an older epoch changes nothing. A worker whose clock was set back is heard all the same."""
     cache = Cache()
     cache.feed.hear(change(1, [A], epoch=5))
     assert cache.feed.hear(change(1, [B], epoch=3))

@@ -54,8 +54,6 @@ FAMILIES = [
     "qwen3_moe",
     "phi3",
 ]
-TOLD_APART = ("granite_moe", "smollm3", "qwen2_distilled", "gemma2", "qwen3_moe")
-"""Factors at both ends, layers that differ by their number, and a head of its own: all that a pipeline depends on."""
 
 
 def generate(source: Path, **settings: Any) -> dict[str, list[int]]:
@@ -107,7 +105,7 @@ def test_every_format(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family)
-    check(tmp_path, *(SPLITS if family in TOLD_APART else SPLITS[:1]))
+    check(tmp_path, *SPLITS)
 
 
 @pytest.mark.usefixtures("forked")

@@ -237,7 +237,7 @@ class CoreMachine(RuleBasedStateMachine):
         assert fleet._load == sum(worker.load for worker in fleet.workers.values())
 
     def teardown(self) -> None:
-        """Lets everything end: whoever waits gets a place or an answer. Then plays the journal to another core."""
+        """Runs until every request has a place or an answer. Then replays the journal in another core."""
         for _ in range(400):
             if not any(state != "over" for state in self.state.values()):
                 break
