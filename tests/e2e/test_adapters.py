@@ -157,6 +157,7 @@ def test_a_stream_with_an_adapter_survives_its_worker(platform: RunningPlatform)
     undisturbed = stream(platform, TUNED)
     assert len(undisturbed) == STREAM_TOKENS
     assert undisturbed != stream(platform, BASE)
+    platform.wait_until_idle()
     moved = platform.metrics()["headrace_resubmissions_total"]
     assert stream(platform, TUNED, kill_after=60) == undisturbed
     assert platform.metrics()["headrace_resubmissions_total"] == moved + 1

@@ -94,6 +94,7 @@ def test_a_stream_passes_the_context_and_survives_its_worker(platform: RunningPl
     engine.close()
     assert len(expected) == STREAM_TOKENS
     assert stream(platform) == expected
+    platform.wait_until_idle()
     moved = platform.metrics()["headrace_resubmissions_total"]
     assert stream(platform, kill_after=2 * CONTEXT) == expected
     assert platform.metrics()["headrace_resubmissions_total"] == moved + 1

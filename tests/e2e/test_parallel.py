@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from tests.e2e.command_line import headrace_here
 from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.harness.told_blocks import ToldBlocks
 from tests.libs.engine.engine_running import engine_config, finish, tokens
@@ -47,7 +49,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform
     """Two workers, each of two processes that share every product, and a disk for their KV blocks."""
     folder = tmp_path_factory.mktemp("groups")
     flags = ("--replicas", "2", "--kv-folder", str(folder / "blocks"))
-    yield from platform_of(folder, "tensor_parallel_count = 2", *flags)
+    yield from platform_of(folder, "tensor_parallel_count = 2\nkv_folder_bytes = 67108864", *flags)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,7 @@ def test_two_processes_say_what_one_says(groups: RunningPlatform, alone: str) ->
 def test_a_killed_process_ends_its_worker_and_changes_no_text(groups: RunningPlatform, alone: str) -> None:
     parts: list[str] = []
     moving = threading.Event()
+    groups.wait_until_idle()
 
     def read() -> None:
         body = ASKED | {"stream": True}
@@ -122,9 +125,24 @@ def test_a_killed_worker_takes_its_other_processes_with_it_and_its_prompt_outliv
         follower.wait(10)
         groups.wait_until_restarted(worker, restarts + 1, START_SECONDS)
     told.wait_until_known(holder, names, HeldPrefix(0, len(names)))
+    wait_until_any_worker_may_be_chosen(groups)
     again, cached = ask_long(groups)
     assert again == text
     assert cached["disk"] > LONG // 2, "the request went to the worker whose disk has its prompt"
+
+
+def wait_until_any_worker_may_be_chosen(platform: RunningPlatform) -> None:
+    """Asks until the scheduler hears from both workers. A silent one gets no requests, whatever its disk has."""
+    deadline = time.monotonic() + START_SECONDS
+    body = {"model": MODEL, "prompt": "Hello", "max_tokens": 1}
+    while True:
+        asked = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=60).json()["id"]
+        shown = headrace_here("explain", asked, "--json", "--state-dir", str(platform.state_dir)).stdout
+        remarks = [each["remark"] for entry in json.loads(shown)["entries"] for each in entry["candidates"]]
+        if remarks == ["", ""]:
+            return
+        assert time.monotonic() < deadline, remarks
+        time.sleep(0.1)
 
 
 def ask_long(platform: RunningPlatform) -> tuple[str, dict[str, int]]:

@@ -130,6 +130,7 @@ def test_structured_output_survives_its_worker(platform: RunningPlatform) -> Non
     response_format = {"type": "json_schema", "json_schema": {"name": "counts", "schema": COUNTS}}
     expected = GreedyStream(platform, 1500, response_format=response_format).join("stop")
     assert len(expected) > 100
+    platform.wait_until_idle()
     stream = GreedyStream(platform, 1500, response_format=response_format)
     worker = platform.busy_worker()
     stream.wait_for_tokens(40)

@@ -61,7 +61,7 @@ class RunningPlatform:
 
     def busy_worker(self, timeout: float = 10.0) -> str:
         """Returns the worker that runs the only request, or the first of several. Call it when a stream begins, because
-        the request may end later."""
+        the request may end later, and begin it on an idle platform: workers report what has ended some time after."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
