@@ -146,8 +146,9 @@ def wait_for(platform: RunningPlatform, key: str, status: int) -> None:
 
 def test_usage_is_summed_by_the_command_and_for_the_own_tenant(guarded: RunningPlatform, key: str) -> None:
     counted = ask(guarded, key).json()["usage"]
-    other = keys(guarded.state_dir, "create", "other")
     admin = keys(guarded.state_dir, "create", "boss", "--scope", "admin")
+    other = keys(guarded.state_dir, "create", "other")
+    # Whoever knows the last key knows the ones before it.
     wait_for(guarded, other["key"], 200)
     shown = headrace("usage", "--by", "tenant", "--json", "--state-dir", str(guarded.state_dir))
     sums = {entry["tenant"]: entry for entry in json.loads(shown.stdout)["usage"]}

@@ -59,7 +59,7 @@ def _add(logits: Tensor, amounts: Mapping[int, Mapping[int, float]]) -> None:
 
 
 def _ban(logits: Tensor, banned: Mapping[int, list[int]]) -> Tensor:
-    """Masks tokens, by row, where others are allowed. May change `logits`."""
+    """Masks tokens, by row, where others are allowed."""
     if not banned:
         return logits
     rows = list(banned)
