@@ -35,7 +35,7 @@ Outcome = dict[str, tuple[list[int], FinishReason]]
 
 
 class TableLauncher(TableRunner):
-    """Launches steps of the table. Notes those that were launched while another was in flight."""
+    """Launches steps of the table, and counts those launched while another was in flight."""
 
     def __init__(self, table: NDArray[np.float64]) -> None:
         super().__init__(table)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +10,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.step.adjustment import banned_ids, is_adjusted, penalties, repeated_ids
 from headrace.engine.step.token_mask import find_forbidden
 from headrace.engine.torch.device.device_copy import to_device
-from headrace.engine.torch.sampling.some_rows import places_on, replace_rows, take_rows
+from headrace.engine.torch.sampling.some_rows import numbers_like, places_on, replace_rows, take_rows
 
 
 def adjust(logits: Tensor, sequences: list[Sequence]) -> Tensor:
@@ -45,7 +44,7 @@ def _penalize_repeated(logits: Tensor, sequences: Mapping[int, Sequence]) -> Non
         return
     places = _places(logits, repeated)
     factors = [sequences[row].request.sampling.repetition_penalty for row, ids in repeated.items() for _ in ids]
-    penalty, values = _vector(factors, logits), logits.view(-1).index_select(0, places)
+    penalty, values = numbers_like(logits, factors), logits.view(-1).index_select(0, places)
     logits.view(-1).index_copy_(0, places, torch.where(values > 0, values / penalty, values * penalty))
 
 
@@ -54,7 +53,7 @@ def _add(logits: Tensor, amounts: Mapping[int, Mapping[int, float]]) -> None:
     if not any(amounts.values()):
         return
     places = _places(logits, amounts)
-    added = _vector([amount for row in amounts.values() for amount in row.values()], logits)
+    added = numbers_like(logits, [amount for row in amounts.values() for amount in row.values()])
     logits.view(-1).index_copy_(0, places, logits.view(-1).index_select(0, places) + added)
 
 
@@ -78,7 +77,3 @@ def _places(logits: Tensor, token_ids: Mapping[int, Iterable[int]]) -> Tensor:
     """Returns where the tokens of some rows lie among all logits: int64, on their device."""
     size = logits.shape[-1]
     return places_on(logits, [row * size + token_id for row, ids in token_ids.items() for token_id in ids])
-
-
-def _vector(values: list[float], like: Tensor) -> Tensor:
-    return to_device(np.array(values, np.float64 if like.dtype == torch.float64 else np.float32), like.device)

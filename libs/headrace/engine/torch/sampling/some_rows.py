@@ -1,6 +1,7 @@
-"""Some rows of a tensor, by their numbers on the host, which does not wait for the device."""
+"""Some rows of a tensor, by their numbers on the host, which does not wait for the device; numbers beside a tensor."""
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from headrace.engine.torch.device.device_copy import to_device
@@ -19,3 +20,8 @@ def replace_rows(tensor: Tensor, rows: list[int], others: Tensor) -> Tensor:
 def places_on(tensor: Tensor, places: list[int]) -> Tensor:
     """Returns places as a tensor on the device of another: int64 [places]."""
     return to_device(np.array(places, np.int64), tensor.device)
+
+
+def numbers_like(tensor: Tensor, values: list[float]) -> Tensor:
+    """Returns numbers in the type and on the device of a tensor of fp32 or fp64: [values]."""
+    return to_device(np.array(values, np.float64 if tensor.dtype == torch.float64 else np.float32), tensor.device)

@@ -10,7 +10,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.request import SamplingParams
 from headrace.engine.step.uniform import uniform
 from headrace.engine.torch.device.device_copy import to_device
-from headrace.engine.torch.sampling.some_rows import replace_rows, take_rows
+from headrace.engine.torch.sampling.some_rows import numbers_like, replace_rows, take_rows
 
 
 def draw_sorted(logits: Tensor, sequences: list[Sequence]) -> Tensor:
@@ -72,6 +72,4 @@ def _drop_unlikely(probabilities: Tensor, samplings: list[SamplingParams]) -> Te
 
 
 def _column(values: list[float], like: Tensor) -> Tensor:
-    """Returns numbers of the host in the type and on the device of a tensor: [values, 1]."""
-    dtype = np.float64 if like.dtype == torch.float64 else np.float32
-    return to_device(np.array(values, dtype)[:, None], like.device)
+    return numbers_like(like, values)[:, None]
