@@ -1,5 +1,6 @@
-# Needs Python 3.11 or newer and make; everything else is installed into .venv.
-PYTHON ?= python3
+# Needs Python 3.11 or newer and make; everything else is installed into .venv. Python is python3, or the system's own where
+# that is faster; `make PYTHON=python3.12 up` names another.
+PYTHON ?= $(shell deploy/local/choose_python.sh)
 BIN := .venv/bin
 # One more than the cores of a small machine: tests that start platforms wait more than they compute.
 TEST_PROCESSES ?= 3
@@ -47,9 +48,9 @@ help:
 	@echo "             bench-service-levels, bench-simulation, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Headrace needs Python 3.11 or newer; $(PYTHON) is older. Name another with: make PYTHON=python3.12 up"; exit 1; }
-	@$(PYTHON) -m venv .venv
+	@python=$(PYTHON); $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Headrace needs Python 3.11 or newer; $$python is older. Name another with: make PYTHON=python3.12 up"; exit 1; }; \
+		$$python -m venv .venv
 
 .venv/.local: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)
 	@echo "Installing Headrace into .venv (the first time takes a minute) …"
