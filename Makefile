@@ -2,8 +2,8 @@
 # that is faster; `make PYTHON=python3.12 up` names another.
 PYTHON ?= $(shell deploy/local/choose_python.sh)
 BIN := .venv/bin
-# One more than the cores of a small machine: tests that start platforms wait more than they compute.
-TEST_PROCESSES ?= 3
+# Twice the cores of a small machine: tests that start platforms wait as much as they compute.
+TEST_PROCESSES ?= 4
 # Without bytecode, each process compiles every module that it imports: three seconds of a processor for a platform.
 unexport PYTHONDONTWRITEBYTECODE
 KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
@@ -19,7 +19,7 @@ LOCKED := gateway tokenizer scheduler cache worker
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
-	@echo "make test    run every test that needs no GPU, in three processes (TEST_PROCESSES=4 for four)"
+	@echo "make test    run every test that needs no GPU, in four processes (TEST_PROCESSES=2 for two)"
 	@echo "make test-emulated   what is slow and changes seldom: kernels as other processors, compilers and GPUs run them"
 	@echo "make test-fast   those that start no process and take no time, in a minute and a half"
 	@echo "make coverage    what of the code those reach"

@@ -2,7 +2,8 @@
 
 Files that share a platform go to one process, as one piece that comes last in their folder, because the platform runs
 until the process leaves that: an idle one takes a tenth of a core, and each process would keep one of its own. Files
-that look at the same sources go to one process too, which parses those once.
+that look at the same sources go to one process too, which parses those once. Files with tests that run alone come last
+of all: among others, all processes would wait until the longest test of each is over.
 """
 
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.alone import is_alone
 from tests.file_times import bound_of, read_bounds
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
@@ -57,10 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves the order within a file as it is: its tests share platforms."""
     bounds = read_bounds(config.rootpath)
     sharing = sharing_files(config.rootpath)
+    measuring = {file_of(item) for item in items if is_alone(item)}
 
-    def place(item: pytest.Item) -> tuple[int, bool, float, str]:
+    def place(item: pytest.Item) -> tuple[bool, int, bool, float, str]:
         name = file_of(item)
-        return rank(name), name in sharing, -bound_of(name, bounds), name
+        return name in measuring, rank(name), name in sharing, -bound_of(name, bounds), name
 
     items.sort(key=place)
 

@@ -27,8 +27,8 @@ def order(folder: Path, *items: Any) -> list[str]:
     return [item.nodeid for item in ordered]
 
 
-def make_item(node_id: str) -> Any:
-    return SimpleNamespace(nodeid=node_id)
+def make_item(node_id: str, *marks: str) -> Any:
+    return SimpleNamespace(nodeid=node_id, get_closest_marker=lambda name: name if name in marks else None)
 
 
 def test_the_longest_folders_and_files_come_first_and_a_file_keeps_its_order(tmp_path: Path) -> None:
@@ -51,6 +51,12 @@ def test_files_that_share_a_platform_come_last_in_their_folder_and_whole(tmp_pat
     shared = [make_item("tests/e2e/test_a.py::x"), make_item("tests/e2e/test_a.py::y")]
     own, later = make_item("tests/e2e/test_b.py::x"), make_item("tests/libs/a.py::x")
     assert order(tmp_path, *shared, later, own) == [item.nodeid for item in (own, *shared, later)]
+
+
+def test_files_with_a_test_that_runs_alone_come_last_of_all_and_whole(tmp_path: Path) -> None:
+    measuring = [make_item("tests/e2e/test_a.py::x"), make_item("tests/e2e/test_a.py::y", "alone")]
+    other = make_item("tests/other/a.py::x")
+    assert order(tmp_path, *measuring, other) == [item.nodeid for item in (other, *measuring)]
 
 
 class Process:
