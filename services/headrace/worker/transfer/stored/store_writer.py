@@ -1,10 +1,17 @@
 """KV blocks are put into the store that workers share."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
+from headrace.errors import HeadraceError
 from headrace.worker.transfer.stored.shared_store import SharedStore
+from headrace.worker.transfer.stored.store_link import StoreLink
 from headrace.worker.transfer.stored.store_metrics import STORE_LOST_BLOCKS, STORE_WRITTEN_BLOCKS, STORE_WRITTEN_BYTES
+
+_Answer = TypeVar("_Answer")
+_log = logging.getLogger(__name__)
 
 
 class StoreWriter:
@@ -18,27 +25,32 @@ class StoreWriter:
         self._block_seconds = block_seconds
 
     async def wanted(self, names: Sequence[bytes]) -> list[bytes]:
-        link = self._store.link()
-        if link is None:
+        answer = await self._ask(lambda link: link.wanted(names))
+        if answer is None:
             self.note_lost(len(names))
             return []
-        damaged = self._store.damaged
-        wanted = set(await link.wanted(names))
-        return [name for name in names if name in wanted or name in damaged]
+        wanted = self._store.damaged.union(answer)
+        return [name for name in names if name in wanted]
 
     async def write(self, blocks: Sequence[tuple[bytes, bytes]]) -> None:
-        link = self._store.link()
-        if link is None:
-            self.note_lost(len(blocks))
-            return
         loop = asyncio.get_running_loop()
         records = await loop.run_in_executor(self._store.threads, self._store.records, blocks)
-        count = await link.store(records, self._block_seconds())
+        count = await self._ask(lambda link: link.store(records, self._block_seconds())) or 0
         if count == len(blocks):
             self._store.note_written(name for name, _ in blocks)
             STORE_WRITTEN_BYTES.inc(sum(len(content) for _, content in blocks))
         STORE_WRITTEN_BLOCKS.inc(count)
         self.note_lost(len(blocks) - count)
+
+    async def _ask(self, call: Callable[[StoreLink], Awaitable[_Answer]]) -> _Answer | None:
+        """Calls the best cache, and the next one if it fails. None: no cache answers."""
+        while (link := self._store.link()) is not None:
+            try:
+                return await call(link)
+            except HeadraceError as error:
+                # The link is left alone from now on, so that every cache is tried once at most.
+                _log.warning("A cache did not answer a worker's KV blocks", extra={"reason": str(error)})
+        return None
 
     def note_lost(self, count: int) -> None:
         STORE_LOST_BLOCKS.inc(count)

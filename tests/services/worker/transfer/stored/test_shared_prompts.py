@@ -26,7 +26,7 @@ from headrace.rpc.server import Server
 from headrace.v1 import cache_pb2_grpc
 from headrace.worker.transfer.kept.kept_metrics import READ_BLOCKS
 from headrace.worker.transfer.kept.slot_header import HEADER_BYTES
-from headrace.worker.transfer.stored import store_link
+from headrace.worker.transfer.stored import shared_store, store_link
 from headrace.worker.transfer.stored.shared_store import SharedStore
 from headrace.worker.transfer.stored.store_metrics import REFUSED_STORED, STORE_ASKS, STORE_READ_BLOCKS
 
@@ -303,10 +303,13 @@ async def test_a_cache_without_a_store_is_no_store(folder: Path, tmp_path: Path,
     await worker.settle()
 
 
+@pytest.mark.parametrize("rank", range(3))
 async def test_workers_meet_at_the_next_cache_while_one_does_not_answer(
-    folder: Path, stack: AsyncExitStack, cache: Cache
+    folder: Path, stack: AsyncExitStack, cache: Cache, monkeypatch: pytest.MonkeyPatch, rank: int
 ) -> None:
-    addresses = (cache.address, "127.0.0.1:1", "127.0.0.1:2")
+    addresses = ["127.0.0.1:1", "127.0.0.1:2"]
+    addresses.insert(2 - rank, cache.address)
+    monkeypatch.setattr(shared_store, "_weight", lambda address, _: addresses.index(address))
     first, second = await serve(folder, stack, *addresses), await serve(folder, stack, *reversed(addresses))
     expected, _ = await first.run(salt="t")
     await until_stored(cache, BLOCK_COUNT)
