@@ -177,6 +177,7 @@ def test_over_grpc(filtering: RunningPlatform, walk: Walk) -> None:
         "ids": ("Generate", _serialized(pb.GenerateRequest(model=MODEL, token_ids=pb.TokenIds(values=[1] * 490_000)))),
         "too many ids": ("Generate", _serialized(pb.GenerateRequest(token_ids=pb.TokenIds(values=[1] * 8_000_000)))),
         "inputs": ("Embed", b"\x12\x00" * 4_000_000),
+        "documents": ("Rerank", b"\x1a\x00" * 4_000_000),
         "no message": ("Chat", b"\xff" * 8_000_000),
     }
     for name, piece in FEW_TEXTS.items():

@@ -1,10 +1,12 @@
 """A model that scores pairs of texts, through the services: the probabilities that transformers computes."""
 
+import asyncio
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx2
 import pytest
 from tests.harness.running_platform import RunningPlatform, running_platform
@@ -12,8 +14,10 @@ from tests.libs.engine.tiny_encoders import make_scorer, scores
 from tests.libs.engine.tiny_rerankers import log_odds, make_reranker
 from transformers import PreTrainedModel
 
+from headrace.client import Headrace, Ranking
 from headrace.domain.to_encode import TextToEncode
 from headrace.tokenizer.text.text_model import TextModel
+from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 QUERY = "w5 w6 w7"
 DOCUMENTS = ["w8 w9", "w5 w6 w7", "w10 w11 w12 w13 w14", "w100"]
@@ -90,6 +94,38 @@ def test_it_is_told_what_to_look_for(platform: RunningPlatform, asked: tuple[Pat
     untold = post(platform, "/v1/score", model="asked", text_1="Where is Ulm?", text_2="On the Danube.").json()
     assert ranked["results"][0]["relevance_score"] == pytest.approx(expected, abs=1e-4)
     assert scored["data"][0]["score"] == ranked["results"][0]["relevance_score"] != untold["data"][0]["score"]
+
+
+def test_the_client_ranks_over_http_and_grpc_alike(platform: RunningPlatform) -> None:
+    async def ask(address: str) -> list[Ranking]:
+        async with Headrace(address) as client:
+            return [
+                await client.rerank(QUERY, DOCUMENTS, top_n=3, model="ranker"),
+                await client.rerank("Where is Ulm?", DOCUMENTS, model="asked", instruct="Find towns"),
+                await client.rerank("Where is Ulm?", DOCUMENTS, model="asked"),
+            ]
+
+    over_http, over_grpc = (asyncio.run(ask(address)) for address in (platform.http, f"grpc://{platform.grpc}"))
+    for one, other in zip(over_http, over_grpc, strict=True):
+        assert (one.documents, one.prompt_tokens) == (other.documents, other.prompt_tokens)
+    assert [len(ranking.documents) for ranking in over_grpc] == [3, 4, 4]
+    assert over_grpc[1].documents != over_grpc[2].documents
+
+
+def test_grpc_gives_raw_scores_and_refuses_what_http_does(
+    platform: RunningPlatform, logits: tuple[Path, list[float]]
+) -> None:
+    given = {"model": "ranker", "query": QUERY, "documents": DOCUMENTS}
+    with grpc.insecure_channel(platform.grpc) as channel:
+        stub = inference_pb2_grpc.InferenceServiceStub(channel)
+        raw = stub.Rerank(inference_pb2.RerankRequest(**given, raw_scores=True), timeout=60).documents
+        assert {found.index: found.score for found in raw} == pytest.approx(dict(enumerate(logits[1])), abs=1e-4)
+        long, cut = given | {"documents": ["w5 " * 600]}, given | {"max_token_count": 9}
+        assert len(stub.Rerank(inference_pb2.RerankRequest(**cut), timeout=60).documents) == len(DOCUMENTS)
+        for wrong in (long, given | {"documents": []}, given | {"top_n": 0}, given | {"query": ""}):
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.Rerank(inference_pb2.RerankRequest(**wrong), timeout=60)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,20 @@ def embed_request(call: Call, inputs: Sequence[Input], dimensions: int | None) -
     )
 
 
+def rerank_request(
+    call: Call, query: str, documents: Sequence[str], top_n: int | None, instruct: str
+) -> pb.RerankRequest:
+    """Returns the request for a ranking."""
+    return pb.RerankRequest(
+        model=call.model,
+        query=query,
+        documents=documents,
+        top_n=top_n,
+        instruct=instruct,
+        priority_class=_PRIORITIES[call.priority],
+    )
+
+
 def whole_answer(call: Call, result: pb.GenerationResult) -> Answer:
     """Reads a whole result."""
     calls = tuple(ToolCall(each.id, each.name, each.arguments) for each in result.tool_calls)

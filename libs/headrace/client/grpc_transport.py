@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from headrace.client.grpc_messages import (
     last_chunk,
     model_of,
     prompt_fields,
+    rerank_request,
     whole_answer,
 )
 from headrace.client.options import Call, Question
@@ -77,14 +77,13 @@ class GrpcTransport:
         vectors = tuple(tuple(embedding.values) for embedding in found.embeddings)
         return Embeddings(vectors, call.model, call.request_id, found.usage.prompt_token_count)
 
-    async def rerank(self, call: Call, query: str, documents: Sequence[str], top_n: int | None) -> Ranking:
-        """Ranks here what the platform embeds: the gRPC API has no call for it."""
-        found = await self.embed(call, [query, *documents], None)
-        first, *others = found.vectors
-        scores = [cosine(first, other) for other in others]
-        order = sorted(range(len(documents)), key=lambda index: (-scores[index], index))[:top_n]
-        ranked = tuple(Ranked(index, scores[index], documents[index]) for index in order)
-        return Ranking(ranked, call.model, call.request_id, found.prompt_tokens)
+    async def rerank(
+        self, call: Call, query: str, documents: Sequence[str], top_n: int | None, instruct: str
+    ) -> Ranking:
+        async with self._calling(call) as (stub, bounds):
+            found = await stub.Rerank(rerank_request(call, query, documents, top_n, instruct), **bounds)
+        ranked = tuple(Ranked(each.index, each.score, documents[each.index]) for each in found.documents)
+        return Ranking(ranked, call.model, call.request_id, found.usage.prompt_token_count)
 
     async def models(self, call: Call) -> list[Model]:
         async with self._calling(call) as (stub, bounds):
@@ -140,13 +139,6 @@ class GrpcTransport:
             raise
         except (TypeError, ValueError) as error:
             raise InvalidRequest(f"a value does not fit the message: {error}") from None
-
-
-def cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    """Returns the cosine of the angle between two vectors, in [-1, 1]; 0 where one has no length."""
-    dot = math.fsum(one * two for one, two in zip(first, second, strict=True))
-    lengths = math.sqrt(math.fsum(one * one for one in first) * math.fsum(two * two for two in second))
-    return max(-1.0, min(1.0, dot / lengths)) if lengths else 0.0
 
 
 def _read(authority: Path | None) -> bytes | None:

@@ -108,17 +108,24 @@ class Headrace:
         return await self._run(call, partial(self._transport.embed, call, given, dimensions))
 
     async def rerank(
-        self, query: str, documents: Sequence[str], *, top_n: int | None = None, **options: Unpack[CallOptions]
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        top_n: int | None = None,
+        instruct: str = "",
+        **options: Unpack[CallOptions],
     ) -> Ranking:
-        """Ranks texts by how close they are to the query, and returns the first `top_n`: by the angles between their
-        embeddings, or by the scores of a model that scores pairs of texts, over HTTP alone."""
+        """Ranks texts by how close they are to the query, and returns the first `top_n`: by the scores of a model that
+        scores pairs of texts, or by the angles between their embeddings. `instruct`: what to look for, in words, for
+        models that take an instruction; others raise Unsupported."""
         check(options, CallOptions)
         if not documents:
             raise InvalidRequest("documents must not be empty", param="documents")
         if top_n is not None and top_n < 1:
             raise InvalidRequest(f"top_n is {top_n}; it must be at least 1", param="top_n")
         call = await self._call(options, embeds=True)
-        return await self._run(call, partial(self._transport.rerank, call, query, documents, top_n))
+        return await self._run(call, partial(self._transport.rerank, call, query, documents, top_n, instruct))
 
     async def models(self, **options: Unpack[CallOptions]) -> list[Model]:
         """Lists the models that are served, those with adapters last."""

@@ -79,9 +79,12 @@ class HttpTransport:
             vectors = tuple(tuple(entry["embedding"]) for entry in found["data"])
             return Embeddings(vectors, call.model, call.request_id, found["usage"]["prompt_tokens"])
 
-    async def rerank(self, call: Call, query: str, documents: Sequence[str], top_n: int | None) -> Ranking:
+    async def rerank(
+        self, call: Call, query: str, documents: Sequence[str], top_n: int | None, instruct: str
+    ) -> Ranking:
         body: Json = {"model": call.model, "query": query, "documents": list(documents), "return_documents": False}
-        found = await self._post(call, "/v1/rerank", body | ({} if top_n is None else {"top_n": top_n}))
+        body |= ({} if top_n is None else {"top_n": top_n}) | ({"instruct": instruct} if instruct else {})
+        found = await self._post(call, "/v1/rerank", body)
         with self._understood():
             placed = [(entry["index"], entry["relevance_score"]) for entry in found["results"]]
             ranked = tuple(Ranked(index, score, documents[index]) for index, score in placed)

@@ -435,6 +435,125 @@ class EmbedResponse(_message.Message):
 Global___EmbedResponse: _TypeAlias = EmbedResponse  # noqa: Y015
 
 @_typing.final
+class RerankRequest(_message.Message):
+    """Documents to rank."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TOP_N_FIELD_NUMBER: _builtins.int
+    INSTRUCT_FIELD_NUMBER: _builtins.int
+    MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    RAW_SCORES_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model to use: one that scores pairs of texts, or one that makes embeddings."""
+    query: _builtins.str
+    """The text that the documents are compared with."""
+    top_n: _builtins.int
+    """How many to return, the closest first. Unset returns all."""
+    instruct: _builtins.str
+    """What to look for, in words, for models that take an instruction. Empty means the one that they were trained on."""
+    max_token_count: _builtins.int
+    """Most tokens of each pair, or of each text where the model makes embeddings: its end is cut. Unset refuses inputs
+    that the model cannot read whole.
+    """
+    priority_class: _generation_pb2.PriorityClass.ValueType
+    """How urgent the request is."""
+    raw_scores: _builtins.bool
+    """Whether scores of pairs are the numbers that the model computes, instead of probabilities."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The documents. At least one."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        query: _builtins.str = ...,
+        documents: _abc.Iterable[_builtins.str] | None = ...,
+        top_n: _builtins.int | None = ...,
+        instruct: _builtins.str = ...,
+        max_token_count: _builtins.int | None = ...,
+        priority_class: _generation_pb2.PriorityClass.ValueType = ...,
+        raw_scores: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count", "_top_n", b"_top_n", "max_token_count", b"max_token_count", "top_n", b"top_n"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count", "_top_n", b"_top_n", "documents", b"documents", "instruct", b"instruct", "max_token_count", b"max_token_count", "model", b"model", "priority_class", b"priority_class", "query", b"query", "raw_scores", b"raw_scores", "top_n", b"top_n"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_token_count: _TypeAlias = _typing.Literal["max_token_count"]  # noqa: Y015
+    _WhichOneofArgType__max_token_count: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count"]  # noqa: Y015
+    _WhichOneofReturnType__top_n: _TypeAlias = _typing.Literal["top_n"]  # noqa: Y015
+    _WhichOneofArgType__top_n: _TypeAlias = _typing.Literal["_top_n", b"_top_n"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_token_count) -> _WhichOneofReturnType__max_token_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__top_n) -> _WhichOneofReturnType__top_n | None: ...
+
+Global___RerankRequest: _TypeAlias = RerankRequest  # noqa: Y015
+
+@_typing.final
+class RerankResponse(_message.Message):
+    """The ranking."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankedDocument]:
+        """The documents, the closest first."""
+
+    @_builtins.property
+    def usage(self) -> Global___TokenUsage:
+        """What they used."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[Global___RankedDocument] | None = ...,
+        usage: Global___TokenUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RerankResponse: _TypeAlias = RerankResponse  # noqa: Y015
+
+@_typing.final
+class RankedDocument(_message.Message):
+    """Place of a document in a ranking."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Place of the document in the request, from 0."""
+    score: _builtins.float
+    """How close it is to the query: a probability where the model scores pairs, otherwise the cosine of the angle between
+    the embeddings, in [-1, 1].
+    """
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankedDocument: _TypeAlias = RankedDocument  # noqa: Y015
+
+@_typing.final
 class ListModelsRequest(_message.Message):
     """Asks for the models."""
 

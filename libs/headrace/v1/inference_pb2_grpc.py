@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class InferenceServiceStub:
-    """Generates text and makes embeddings.
+    """Generates text, makes embeddings and ranks documents.
     """
 
     def __init__(self, channel):
@@ -60,6 +60,11 @@ class InferenceServiceStub:
                 request_serializer=headrace_dot_v1_dot_inference__pb2.EmbedRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_inference__pb2.EmbedResponse.FromString,
                 _registered_method=True)
+        self.Rerank = channel.unary_unary(
+                '/headrace.v1.InferenceService/Rerank',
+                request_serializer=headrace_dot_v1_dot_inference__pb2.RerankRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_inference__pb2.RerankResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/headrace.v1.InferenceService/ListModels',
                 request_serializer=headrace_dot_v1_dot_inference__pb2.ListModelsRequest.SerializeToString,
@@ -68,7 +73,7 @@ class InferenceServiceStub:
 
 
 class InferenceServiceServicer:
-    """Generates text and makes embeddings.
+    """Generates text, makes embeddings and ranks documents.
     """
 
     def Generate(self, request, context):
@@ -101,6 +106,13 @@ class InferenceServiceServicer:
 
     def Embed(self, request, context):
         """Makes one embedding of each input.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rerank(self, request, context):
+        """Ranks documents by how close they are to a query.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,6 +153,11 @@ def add_InferenceServiceServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_v1_dot_inference__pb2.EmbedRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_inference__pb2.EmbedResponse.SerializeToString,
             ),
+            'Rerank': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rerank,
+                    request_deserializer=headrace_dot_v1_dot_inference__pb2.RerankRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_inference__pb2.RerankResponse.SerializeToString,
+            ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
                     request_deserializer=headrace_dot_v1_dot_inference__pb2.ListModelsRequest.FromString,
@@ -155,7 +172,7 @@ def add_InferenceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class InferenceService:
-    """Generates text and makes embeddings.
+    """Generates text, makes embeddings and ranks documents.
     """
 
     @staticmethod
@@ -283,6 +300,33 @@ class InferenceService:
             '/headrace.v1.InferenceService/Embed',
             headrace_dot_v1_dot_inference__pb2.EmbedRequest.SerializeToString,
             headrace_dot_v1_dot_inference__pb2.EmbedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rerank(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.InferenceService/Rerank',
+            headrace_dot_v1_dot_inference__pb2.RerankRequest.SerializeToString,
+            headrace_dot_v1_dot_inference__pb2.RerankResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,6 +11,7 @@ from headrace.gateway.api.openai.requested_grammar import check_grammar
 from headrace.gateway.api.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS
 from headrace.gateway.chat.translation import ChatRequest, to_conversation, to_tool_use
 from headrace.gateway.delivery.preparation import Prompt
+from headrace.gateway.job.compared_texts import ComparedTexts
 from headrace.gateway.job.embedding_job import EmbeddingOptions
 from headrace.gateway.job.job import Options
 from headrace.gateway.job.sampling import Sampling
@@ -52,13 +53,26 @@ def inputs_of(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
     ]
 
 
-def embedding_options_of(request: pb.EmbedRequest) -> EmbeddingOptions:
-    """Returns the options of a request to embed."""
+def embedding_options_of(request: pb.EmbedRequest | pb.RerankRequest) -> EmbeddingOptions:
+    """Returns the options of a request to embed, or to compare."""
+    resized = request if isinstance(request, pb.EmbedRequest) and request.HasField("dimension_count") else None
     return EmbeddingOptions(
-        dimension_count=request.dimension_count if request.HasField("dimension_count") else None,
+        dimension_count=None if resized is None else resized.dimension_count,
         max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
         priority_class=request.priority_class,
     )
+
+
+def compared_of(request: pb.RerankRequest, limit: int) -> ComparedTexts:
+    """Returns the texts to compare. Raises InvalidRequest unless there are 1 to `limit` with the query, and `top_n` is
+    positive."""
+    if not 1 <= len(request.documents) < limit:
+        raise InvalidRequest(
+            f"there are {len(request.documents)} documents; there must be 1 to {limit - 1}", param="documents"
+        )
+    if request.HasField("top_n") and request.top_n < 1:
+        raise InvalidRequest(f"top_n is {request.top_n}; it must be at least 1", param="top_n")
+    return ComparedTexts([request.query], request.documents, "documents", request.instruct)
 
 
 def chat_options_of(request: ChatRequest) -> Options:

@@ -17,6 +17,7 @@ from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.api.grpc.generation_request import (
     DEFAULT_TOKEN_COUNT,
     chat_options_of,
+    compared_of,
     conversation_of,
     embedding_options_of,
     inputs_of,
@@ -26,11 +27,13 @@ from headrace.gateway.api.grpc.generation_request import (
 from headrace.gateway.api.openai.embedding_format import kept
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.comparison import compare
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.translation import to_model_info
+from headrace.gateway.job.compared_texts import highest
 from headrace.gateway.job.job import Job
 from headrace.gateway.request.admission import Admission
 from headrace.gateway.request.ask import Ask
@@ -115,6 +118,20 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                 embeddings=[
                     Embedding(values=kept(embedding.values, job.options.dimension_count)) for embedding in found
                 ],
+                usage=pb.TokenUsage(prompt_token_count=job.token_count),
+            )
+
+    async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:  # noqa: N802
+        compared, options = compared_of(request, self._settings.max_inputs), embedding_options_of(request)
+        model = self._pipeline.fleet.names.resolve(request.model)
+        async with (
+            self._called(model, context, "embeddings", "embed") as call,
+            self._admission.open(self._ask(call, model, use_cache=True)) as envelope,
+        ):
+            job, scores = await compare(self._pipeline, model, compared, options, envelope, is_raw=request.raw_scores)
+            order = highest(scores, request.top_n if request.HasField("top_n") else None)
+            return pb.RerankResponse(
+                documents=[pb.RankedDocument(index=index, score=scores[index]) for index in order],
                 usage=pb.TokenUsage(prompt_token_count=job.token_count),
             )
 

@@ -1,22 +1,18 @@
 """The routes /v1/rerank and /v1/score: how close texts are, by a model that scores pairs of them, or by their
 embeddings."""
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from headrace.domain.to_encode import INSTRUCT
-from headrace.errors import InvalidRequest, Unsupported
+from headrace.errors import InvalidRequest
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.schema import RankedBody, RerankBody, ScoreBody
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.comparison import compare
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
-from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.job.compared_texts import ComparedTexts, highest
 from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -43,9 +39,9 @@ class RankingRoutes:
         self._check(len(texts) + 1, "documents")
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
             field = "documents" if body.texts is None else "texts"
-            compared = _Compared([body.query], texts, field)
+            compared = ComparedTexts([body.query], texts, field, body.instruct or "")
             job, scores = await self._compare(body, compared, envelope, is_raw=bool(body.raw_scores))
-            order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))[: body.top_n]
+            order = highest(scores, body.top_n)
             results = [_result(index, scores[index], texts[index], body.shows_texts) for index in order]
             if body.texts is not None:
                 await exchange.send_json(200, [_ranked(result, body) for result in results])
@@ -60,7 +56,8 @@ class RankingRoutes:
         field = "text_2" if body.documents is None else "documents"
         self._check(len(first) + len(second), field)
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
-            job, scores = await self._compare(body, _Compared(first, second, field), envelope)
+            compared = ComparedTexts(first, second, field, body.instruct or "")
+            job, scores = await self._compare(body, compared, envelope)
             data = [{"object": "score", "index": index, "score": score} for index, score in enumerate(scores)]
             usage = {"prompt_tokens": job.token_count, "total_tokens": job.token_count}
             name = f"score-{envelope.request_id}"
@@ -74,62 +71,10 @@ class RankingRoutes:
             )
 
     async def _compare(
-        self, body: RankedBody, compared: "_Compared", envelope: Envelope, *, is_raw: bool = False
+        self, body: RankedBody, compared: ComparedTexts, envelope: Envelope, *, is_raw: bool = False
     ) -> tuple[EmbeddingJob, list[float]]:
-        """Returns what was computed, and how close the texts of each pair are. `is_raw`: whether scores of pairs are
-        not made probabilities."""
         options = EmbeddingOptions(max_token_count=body.truncate_prompt_tokens)
-        prepare, scores_pairs = self._pipeline.prepare, self._pipeline.fleet.comparing_model(body.model).scores_pairs
-        if body.instruct and not scores_pairs:
-            message = f"model {body.model} makes embeddings and takes no instruction: write it into the query"
-            raise Unsupported(message, param=INSTRUCT)
-        try:
-            if scores_pairs:
-                job = await prepare.pairs(body.model, compared.pairs, options, envelope, body.instruct or "")
-            else:
-                job = await prepare.embeddings(body.model, [*compared.first, *compared.second], options, envelope)
-        except InvalidRequest as error:
-            if error.param != "input":
-                raise
-            raise type(error)(error.message, param=compared.field, details=error.details) from None
-        calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
-        vectors = [embedding.values for embedding in await joined(calls, SEQUENCES_AT_ONCE)]
-        envelope.account.finish()
-        if scores_pairs:
-            return job, [score if is_raw else sigmoid(score) for (score,) in vectors]
-        return job, compared.cosines(vectors)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """Texts to compare: the first list has one for all of the second, or as many."""
-
-    first: Sequence[str]
-    second: Sequence[str]
-    field: str
-    """Field of the request that has the second list."""
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        return [(self.first[index % len(self.first)], other) for index, other in enumerate(self.second)]
-
-    def cosines(self, vectors: Sequence[Sequence[float]]) -> list[float]:
-        """Returns how close the texts of each pair are, from the embeddings of the first list and of the second."""
-        count = len(self.first)
-        return [cosine(vectors[index % count], other) for index, other in enumerate(vectors[count:])]
-
-
-def sigmoid(score: float) -> float:
-    """Returns the probability that a score stands for: 1 / (1 + exp(-score)), in [0, 1]."""
-    # Without overflow for scores of any size.
-    return 1.0 / (1.0 + math.exp(-score)) if score >= 0 else math.exp(score) / (1.0 + math.exp(score))
-
-
-def cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    """Returns the cosine of the angle between two vectors, in [-1, 1]; 0 where one has no length."""
-    dot = math.fsum(one * two for one, two in zip(first, second, strict=True))
-    lengths = math.sqrt(math.fsum(one * one for one in first) * math.fsum(two * two for two in second))
-    return max(-1.0, min(1.0, dot / lengths)) if lengths else 0.0
+        return await compare(self._pipeline, body.model, compared, options, envelope, is_raw=is_raw)
 
 
 def _ranked(result: dict[str, Any], body: RerankBody) -> dict[str, Any]:
