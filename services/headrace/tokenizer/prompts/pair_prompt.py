@@ -36,19 +36,21 @@ class PairPrompt:
         if self._render is None:
             return f"{_BEFORE}{instruction or INSTRUCTION}\n<Query>: {query}\n<Document>: ", _AFTER
         writing = self._instructed if instruction else _plain
+        if writing is None:
+            message = "the chat template of this model has no place for an instruction: leave instruct out"
+            raise Unsupported(message, param=INSTRUCT)
         before, _, after = self._render(writing(query, instruction)).partition(_MARK)
         return before, after
 
     @cached_property
-    def _instructed(self) -> _Writing:
-        """The way in which the template takes an instruction, found by trying. Raises Unsupported."""
+    def _instructed(self) -> _Writing | None:
+        """The way in which the template takes an instruction, found by trying once. None: there is no such way."""
         if self._shows(_in_variables):
             return _in_variables
         # A template that shows messages of any role has none for instructions.
         if self._shows(_in_system_message) and not self._shows(partial(_in_message, "headrace")):
             return _in_system_message
-        message = "the chat template of this model has no place for an instruction: leave instruct out"
-        raise Unsupported(message, param=INSTRUCT)
+        return None
 
     def _shows(self, writing: _Writing) -> bool:
         """Whether the template shows all of a conversation."""
