@@ -196,6 +196,17 @@ class Fleet:
             self._load -= worker.load
             self.capacity -= _capacity(worker.report)
             self._prefill_count -= worker.report.is_prefill
+            self._replace_fastest(worker)
+
+    def _replace_fastest(self, gone: Worker) -> None:
+        """Remembers the fastest of the others in the place of a worker that is gone, where one has measured its pace.
+        Otherwise its own is what is known of its kind, and of itself when it comes back."""
+        kind = _kind(gone.report)
+        fastest = self._fastest.get(kind)
+        if fastest is not None and fastest.worker_id == gone.worker_id:
+            reports = [worker.report for worker in self.workers.values() if _kind(worker.report) == kind]
+            measured = [report for report in reports if report.has_measured_pace]
+            self._fastest[kind] = max(measured, key=lambda report: report.prefill_rate, default=fastest)
 
     def _is_current(self, entry: _Entry) -> bool:
         worker = self.workers.get(entry[2])

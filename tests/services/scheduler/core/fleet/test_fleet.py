@@ -5,6 +5,7 @@ from dataclasses import replace
 from tests.services.scheduler.core.fleet.test_placement import report
 
 from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.worker import KNOWN_TOKEN_COUNT
 
 
 def fleet_of(**rates: float) -> Fleet:
@@ -44,3 +45,19 @@ def test_the_place_of_a_worker_that_computes_prompts_for_others_now_is_taken() -
     fleet.take_report(replace(report("b"), version=2, prefill_rate=2000.0, is_prefill=True), answers=True, now=0.2)
     fleet.choose_reserved()
     assert fleet.reserved == "c"
+
+
+def test_a_worker_that_has_measured_nothing_is_judged_by_one_that_is_still_there() -> None:
+    fleet = Fleet()
+    paces = {"fast": 9000.0, "slow": 1000.0}
+    for name, rate in paces.items():
+        measured = replace(report(name), prefill_rate=rate, computed_token_count=KNOWN_TOKEN_COUNT)
+        fleet.take_report(measured, answers=True, now=0.0)
+    fleet.take_report(replace(report("new"), prefill_rate=200.0), answers=True, now=0.1)
+    assert fleet.workers["new"].pace.prefill_rate == 9000.0
+    fleet.remove("fast", report("fast").epoch)
+    fleet.take_report(replace(report("new"), version=2, prefill_rate=200.0), answers=True, now=0.2)
+    assert fleet.workers["new"].pace.prefill_rate == 1000.0
+    fleet.remove("slow", report("slow").epoch)
+    fleet.take_report(replace(report("slow"), epoch=9, prefill_rate=200.0), answers=True, now=0.3)
+    assert fleet.workers["slow"].pace.prefill_rate == 1000.0
