@@ -27,6 +27,8 @@ pytest_plugins = [
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# As the command line does: of connections that end, gRPC writes lines that nobody asked for among the dots of pytest.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 # Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
 # a step that takes a millisecond then takes fifty. It is read when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
