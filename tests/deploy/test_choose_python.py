@@ -46,3 +46,11 @@ def test_a_python_that_runs_headrace_is_measured(root: Path, tmp_path: Path) -> 
 def test_a_missing_python_is_passed_over(root: Path, tmp_path: Path) -> None:
     assert choose(root, sys.executable, str(tmp_path / "none")) == sys.executable
     assert choose(root, str(tmp_path / "none"), sys.executable) == sys.executable
+
+
+def test_what_a_python_prints_when_it_starts_is_no_time(root: Path, tmp_path: Path) -> None:
+    chatty = tmp_path / "chatty"
+    chatty.write_text("#!/bin/sh\ncat > /dev/null\necho welcome to 3\necho 1000000000\n")
+    chatty.chmod(0o755)
+    assert choose(root, str(chatty), sys.executable) == sys.executable
+    assert choose(root, sys.executable, str(chatty)) == sys.executable
