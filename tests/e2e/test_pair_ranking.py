@@ -115,7 +115,7 @@ def test_the_client_ranks_over_http_and_grpc_alike(platform: RunningPlatform) ->
 def test_grpc_gives_raw_scores_and_refuses_what_http_does(
     platform: RunningPlatform, logits: tuple[Path, list[float]]
 ) -> None:
-    given = {"model": "ranker", "query": QUERY, "documents": DOCUMENTS}
+    given: dict[str, Any] = {"model": "ranker", "query": QUERY, "documents": DOCUMENTS}
     with grpc.insecure_channel(platform.grpc) as channel:
         stub = inference_pb2_grpc.InferenceServiceStub(channel)
         raw = stub.Rerank(inference_pb2.RerankRequest(**given, raw_scores=True), timeout=60).documents

@@ -27,10 +27,10 @@ from headrace.gateway.api.grpc.generation_request import (
 from headrace.gateway.api.openai.embedding_format import kept
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.comparison import compare
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.preparation import SEQUENCES_AT_ONCE
 from headrace.gateway.delivery.streams.joined import joined
+from headrace.gateway.delivery.text_comparison import compare
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.fleet.translation import to_model_info
 from headrace.gateway.job.compared_texts import highest

@@ -8,8 +8,8 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.schema import RankedBody, RerankBody, ScoreBody
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.comparison import compare
 from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.text_comparison import compare
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.job.compared_texts import ComparedTexts, highest
