@@ -12,7 +12,7 @@ from headrace.engine.contract.request import Delta, EngineRequest, SamplingParam
 from headrace.engine.cpu import decoder as cpu_decoder
 from headrace.engine.gpu import choose_backend
 from headrace.engine.loading import load_speculator
-from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.drafting_cost import DraftingCost
 from headrace.engine.speculation.step_cost import StepCost
 from headrace.engine.torch.backends.torch_backend import torch_backend
 from headrace.engine.torch.operators import choose_operators
@@ -45,7 +45,7 @@ def without_step_times(monkeypatch: pytest.MonkeyPatch) -> None:
     there are does not depend on what else the machine does."""
     monkeypatch.setattr(load_speculator, "time_steps", lambda *_: None)
     monkeypatch.setattr(StepCost, "observe", lambda *_: None)
-    monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
+    monkeypatch.setattr(DraftingCost, "measure", lambda *_, **__: None)
 
 
 def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: Any) -> EngineRequest:

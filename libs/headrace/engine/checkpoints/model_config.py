@@ -56,6 +56,17 @@ def read_model_config(folder: Path, *, for_embeddings: bool = False) -> DecoderC
     return config
 
 
+def read_llama_config(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
+    """Reads the facts of a Llama from `raw`, a part of a folder's config.json. Raises KeyError, TypeError and
+    ValueError where it is malformed, InvalidCheckpoint and Unsupported as `read_model_config` does."""
+    family = find_family("LlamaForCausalLM")
+    raw = raw | {"architectures": [family.architecture]}
+    _refuse_other_activations(family, raw)
+    config = family.adapt(_read_as_llama(folder, raw), raw)
+    _check_sizes(config)
+    return config
+
+
 def _read_gguf(path: Path) -> dict[str, Any]:
     # Importing torch takes more than a second, and folders that are already packed do not need it.
     from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays

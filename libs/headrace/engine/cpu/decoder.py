@@ -3,6 +3,9 @@
 import ctypes
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
@@ -76,6 +79,11 @@ class CpuDecoder:
     def result_size(self) -> int:
         """Numbers that a step gives for each wanted token: logits, or without a head its hidden state."""
         return self._config.vocabulary_size if self._config.has_head else self._config.hidden_size
+
+    def embed(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Returns the rows fp32 [tokens, hidden] of the embedding table, unscaled. Raises Unsupported for a table that
+        only the kernels read."""
+        return self._weights.embedding.rows(token_ids)
 
     def bind(self, arena: KvArena) -> None:
         """Sets where keys and values are stored from now on. Layers beyond those of the arena share its last one, and

@@ -1,13 +1,18 @@
 """Runs plans through a CpuDecoder. Owns the KV cache."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.row_buffer import RowBuffer
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
-from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
+from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address
+from headrace.engine.step.auxiliary.auxiliary_states import AuxiliaryStates
 from headrace.engine.step.cpu_sampler import CpuSampler
 from headrace.engine.step.kernel_step import kernel_step
 from headrace.engine.step.step_arrays import StepArrays
@@ -32,6 +37,7 @@ class CpuRunner:
         self._kernels = kernels
         self._adapters = adapters
         self._results = RowBuffer(decoder.result_size)
+        self._auxiliary: AuxiliaryStates | None = None
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
@@ -45,8 +51,28 @@ class CpuRunner:
         if self._adapters is not None and arrays.adapters:
             numbers = self._adapters.numbers_of(arrays.adapters)
             step.adapters = address(numbers)
-        self._decoder.compute(step, self._context, self._kernels.for_rows(step.row_count))
+        self._compute(step, plan)
         return wanted.filled(results)
+
+    def keep(self, states: AuxiliaryStates) -> None:
+        """Hands the hidden states of each step on from now on, see HeadedRunner."""
+        self._auxiliary = states
+
+    def embed(self, token_ids: NDArray[np.int64]) -> Floats:
+        """Returns the rows fp32 [tokens, hidden] of the embedding table, see HeadedRunner."""
+        return self._decoder.embed(token_ids)
+
+    def _compute(self, step: Step, plan: StepPlan) -> None:
+        kernels = self._kernels.for_rows(step.row_count)
+        auxiliary = self._auxiliary
+        if auxiliary is None:
+            self._decoder.compute(step, self._context, kernels)
+            return
+        states = auxiliary.rows(step.row_count)
+        step.auxiliary, step.auxiliary_layers = address(states), address(auxiliary.layers)
+        step.auxiliary_count = len(auxiliary.layers)
+        self._decoder.compute(step, self._context, kernels)
+        auxiliary.receive(plan.chunks, states)
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes the KV of blocks whose content cannot be trusted."""

@@ -121,6 +121,9 @@ class Step(ctypes.Structure):
         ("logit_count", _SIZE),
         ("table_size", _SIZE),
         ("adapters", _POINTER),
+        ("auxiliary", _POINTER),
+        ("auxiliary_layers", _POINTER),
+        ("auxiliary_count", _SIZE),
     )
 
 

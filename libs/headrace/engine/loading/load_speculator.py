@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+from headrace.engine.checkpoints.draft_heads.eagle_config import is_draft_head
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_draft_head import load_draft_head
 from headrace.engine.loading.load_runner import load_runner
-from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.vocabulary import check_same_vocabulary
 from headrace.engine.speculation.speculator import Speculator
 from headrace.engine.speculation.step_timing import time_steps
-from headrace.engine.speculation.vocabulary import check_same_vocabulary
 from headrace.engine.step.runner import Runner
 
 
@@ -20,6 +22,11 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec, runner
         return None
     if config.draft_folder is None:
         return Speculator(step_seconds=_measure(runner, config, spec), retraces=spec.snapshot_count is not None)
+    if is_draft_head(config.draft_folder):
+        # Measured before the head follows what the model computes.
+        step_seconds = _measure(runner, config, spec)
+        drafter, memory = load_draft_head(config.draft_folder, read_model_config(folder), config, spec, runner)
+        return Speculator(drafter, memory, step_seconds, retraces=spec.snapshot_count is not None)
     check_same_vocabulary(folder, config.draft_folder)
     return _load_with_model(config.draft_folder, config, spec, runner)
 

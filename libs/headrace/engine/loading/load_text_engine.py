@@ -52,12 +52,10 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
     )
     compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
+    # Before there is a draft head, which would follow what it computes.
+    spec = replace(spec, fingerprint=text_fingerprint_of(model.runner, spec))
     speculator = load_speculator(folder, config, spec, model.runner)
-    spec = replace(
-        spec,
-        fingerprint=text_fingerprint_of(model.runner, spec),
-        memory=model.memory + (HeldMemory() if speculator is None else speculator.memory),
-    )
+    spec = replace(spec, memory=model.memory + (HeldMemory() if speculator is None else speculator.memory))
     return TextEngine(
         spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache, launcher=model.launcher
     )

@@ -1,5 +1,6 @@
 """Settings that do not fit models whose layers keep a state beside keys and values."""
 
+from headrace.engine.checkpoints.draft_heads.eagle_config import is_draft_head
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine_config import EngineConfig
@@ -28,7 +29,7 @@ def running_count(config: EngineConfig, slots: StateSlots | None) -> int:
 
 
 def _check_draft(config: EngineConfig) -> None:
-    if config.draft_folder is None or config.speculation == "off":
+    if config.draft_folder is None or config.speculation == "off" or is_draft_head(config.draft_folder):
         return
     draft = read_model_config(config.draft_folder)
     if draft.blocks.states is not None:

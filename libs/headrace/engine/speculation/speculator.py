@@ -10,7 +10,7 @@ from headrace.engine.speculation.draft_choice import DraftPrices, Offer, choose_
 from headrace.engine.speculation.draft_history import DraftHistory
 from headrace.engine.speculation.draft_ledger import DraftLedger
 from headrace.engine.speculation.draft_length import FIRST_PAUSE, DraftLength
-from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.draft_model import DraftModel
 from headrace.engine.speculation.model_record import ModelRecord
 from headrace.engine.speculation.step_cost import StepCost
 
@@ -30,7 +30,7 @@ class Speculator:
 
     def __init__(
         self,
-        model: ModelDrafter | None = None,
+        model: DraftModel | None = None,
         memory: HeldMemory | None = None,
         step_seconds: Mapping[int, float] | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -205,7 +205,7 @@ class Speculator:
             history.rest(sequence)
         return offers
 
-    def _ask(self, model: ModelDrafter, asked: dict[Sequence, int], prices: DraftPrices) -> Drafts:
+    def _ask(self, model: DraftModel, asked: dict[Sequence, int], prices: DraftPrices) -> Drafts:
         """Lets the draft model draft, and charges for it."""
         readings = {sequence: model.seconds_to_begin(sequence) for sequence in asked}
         common = sum(seconds for sequence, seconds in readings.items() if self._is_common(self._histories[sequence]))

@@ -18,7 +18,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
-from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.model_drafter import ModelDrafter
 from headrace.engine.speculation.ngram_index import NgramIndex
 from headrace.engine.torch.sampling import sorted_draw
 

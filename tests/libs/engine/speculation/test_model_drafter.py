@@ -12,7 +12,7 @@ from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batching.sequence import Sequence, make_block_table
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.drafters.model_drafter import ModelDrafter
 from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import ConfigError
 from headrace.kv.block_hash import hash_blocks

@@ -7,8 +7,12 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import LAST_NORM, layer_norms, query_key_norms
+from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS, Storage
+from headrace.errors.tree import Unsupported
+
+_PLAIN = (Storage.F32, Storage.BF16, Storage.F16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,15 @@ class Table:
     numbers: NDArray[np.generic]
     """Rows of the table [vocabulary, hidden]; panels [bytes] of blocks."""
     storage: Storage
+
+    def rows(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Returns rows fp32 [tokens, hidden]. Raises Unsupported for a table that only the kernels read."""
+        if self.storage not in _PLAIN:
+            raise Unsupported(
+                f"the embedding is in blocks of {self.storage.name}: take a draft head with an embedding of its own, "
+                "or a checkpoint whose embedding is not quantized"
+            )
+        return StoredArrays((self.numbers[token_ids],), self.storage).values()
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 17;
+constexpr int kVersion = 18;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -157,6 +157,11 @@ struct Step {
     int64_t row_count, span_count, logit_count;
     int64_t table_size;       // Length of `tables`
     const int64_t *adapters;  // [spans]: the adapter of each, or -1. Null: no span has one
+    // Hidden states [rows, auxiliary count, hidden] that some layers get, for a draft head; the number of all layers
+    // stands for what the final norm gets.
+    float *auxiliary;
+    const int64_t *auxiliary_layers;  // [auxiliary count]
+    int64_t auxiliary_count;
 };
 
 struct Norm {

@@ -28,7 +28,11 @@ class DecoderStep {
 
     void run() {
         over_rows(pool_, rows_, [&](int64_t row) { embed(row); });
-        for (int64_t index = 0; index < model_.layer_count; ++index) compute(index);
+        for (int64_t index = 0; index < model_.layer_count; ++index) {
+            keep(index);
+            compute(index);
+        }
+        keep(model_.layer_count);
         finish();
     }
 
@@ -45,6 +49,18 @@ class DecoderStep {
             const Floats value =
                 has_blocks ? load(to + i) : load_any(model_.embedding, model_.embedding_storage, from + i);
             store(to + i, value * spread(model_.embedding_scale));
+        }
+    }
+
+    // Copies the hidden states that a layer gets, where a draft head wants them.
+    void keep(int64_t index) {
+        const int64_t hidden = model_.hidden;
+        for (int64_t i = 0; i < step_.auxiliary_count; ++i) {
+            if (step_.auxiliary_layers[i] != index) continue;
+            over_rows(pool_, rows_, [&](int64_t row) {
+                float *to = step_.auxiliary + (row * step_.auxiliary_count + i) * hidden;
+                std::memcpy(to, hidden_ + row * hidden, hidden * sizeof(float));
+            });
         }
     }
 

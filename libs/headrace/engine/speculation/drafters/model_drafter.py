@@ -6,7 +6,6 @@ position (see `sampling/uniform.py`), so that the two agree as often as they can
 """
 
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,14 +13,10 @@ from typing import Protocol
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, StepPlan
-from headrace.engine.speculation.step_cost import WINDOW, StepCost
+from headrace.engine.speculation.drafters.drafting_cost import DraftingCost
+from headrace.engine.speculation.drafters.filled_blocks import FilledBlocks
 from headrace.engine.step.sampler import Sampler
 from headrace.engine.step.step_logits import StepLogits
-
-FEW = 3
-"""First steps that must have been measured before they are taken to be longer than others."""
-MAX_MEASURED = 48
-"""Rows of the longest first step whose time says something about others: longer ones read texts."""
 
 
 class DraftRunner(Protocol):
@@ -79,32 +74,23 @@ class ModelDrafter:
         self._block_size = block_size
         self._max_step = max_step
         self._progress: dict[Sequence, _Progress] = {}
-        self._contents: dict[int, bytes] = {}
-        """Hashes of the content of each full block in the draft model's cache."""
-        self._costs = {False: StepCost(step_seconds), True: StepCost(step_seconds)}
-        """Seconds of a step, without and with a grammar, which takes longer."""
-        self._entries: deque[float] = deque(maxlen=WINDOW)
-        """Seconds that the latest first steps took longer than others."""
-        self._is_constrained = False
-        """Whether some sequence of the last call had a grammar."""
+        self._filled = FilledBlocks(block_size)
+        self._cost = DraftingCost(step_seconds)
 
     def step_seconds(self, row_count: int) -> float:
         """Returns the seconds in which `row_count` sequences get one draft token each. 0 if no step was measured yet,
         so that there will be one."""
-        cost = self._costs[self._is_constrained and self._costs[True].is_known]
-        return cost(row_count) if cost.is_known else 0.0
+        return self._cost.step_seconds(row_count)
 
     def seconds_to_enter(self) -> float:
         """Returns the seconds that the first step of each call takes longer than the others: the large model has had
         the caches in between."""
-        return max(0.0, sorted(self._entries)[1]) if len(self._entries) >= FEW else 0.0
+        return self._cost.seconds_to_enter()
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
         """Returns the seconds of reading before the first draft token that are not part of every step."""
         progress = self._progress.get(sequence)
-        unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
-        cost = self._costs[False]
-        return cost(unread_count) - cost(1) if cost.is_known and unread_count > 1 else 0.0
+        return self._cost.seconds_to_read(sequence.context_count - (0 if progress is None else progress.computed_count))
 
     def room(self, sequence: Sequence) -> int:
         """Counts the drafts that fit the draft model's context. 0 after a token that its embedding lacks."""
@@ -131,7 +117,8 @@ class ModelDrafter:
             progress = self._progress[sequence]
             progress.computed_count, progress.drafts = sequence.context_count, drafts[sequence]
         if ready:
-            self._measure(ready, row_counts, times)
+            is_constrained = any(sequence.matcher is not None for sequence in ready)
+            self._cost.measure(row_counts, times, is_constrained=is_constrained)
         return drafts
 
     def forget(self, sequence: Sequence) -> None:
@@ -141,7 +128,7 @@ class ModelDrafter:
 
     def sleep(self) -> None:
         """Frees the memory of the KV cache. Requires that every sequence is forgotten. No drafts until `wake`."""
-        self._contents.clear()
+        self._filled.clear()
         self._runner.sleep()
 
     def wake(self) -> None:
@@ -161,10 +148,11 @@ class ModelDrafter:
         """Reads the missing tokens, at most one step's worth. Returns True if drafts can follow."""
         progress = self._progress.get(sequence)
         if progress is None:
-            progress = self._progress[sequence] = _Progress(self._shared_count(sequence))
+            progress = self._progress[sequence] = _Progress(self._filled.shared_count(sequence))
         else:
             self._confirm(sequence, progress)
-        self._mark(sequence, progress)
+        progress.marked_count = self._filled.mark(sequence, progress.marked_count, progress.computed_count)
+        self._filled.drop(sequence, progress.computed_count)
         start = progress.computed_count
         if sequence.context_count - start <= self._max_step:
             return True
@@ -172,16 +160,6 @@ class ModelDrafter:
         self._runner.run(StepPlan((chunk,)))
         progress.computed_count = chunk.end
         return False
-
-    def _shared_count(self, sequence: Sequence) -> int:
-        """Returns the number of leading tokens whose blocks the draft model has filled for another sequence."""
-        count = 0
-        full = (sequence.context_count - 1) // self._block_size
-        for block, block_hash in zip(sequence.block_table[:full], sequence.block_hashes, strict=False):
-            if self._contents.get(block) != block_hash:
-                break
-            count += self._block_size
-        return count
 
     @staticmethod
     def _confirm(sequence: Sequence, progress: _Progress) -> None:
@@ -192,15 +170,6 @@ class ModelDrafter:
                 break
             progress.computed_count += 1
         progress.drafts = ()
-
-    def _mark(self, sequence: Sequence, progress: _Progress) -> None:
-        """Records the content of full blocks, and drops the records of blocks about to be written."""
-        full = min(progress.computed_count // self._block_size, len(sequence.block_hashes))
-        for index in range(progress.marked_count, full):
-            self._contents[sequence.block_table[index]] = sequence.block_hashes[index]
-        progress.marked_count = full
-        for block in sequence.block_table[progress.computed_count // self._block_size :]:
-            self._contents.pop(block, None)
 
     def _unread(self, sequence: Sequence) -> Chunk:
         return Chunk(sequence, self._progress[sequence].computed_count, sequence.context_count)
@@ -215,17 +184,6 @@ class ModelDrafter:
         return {
             sequence: min(token_ids[chunk.sequence], self._vocabulary_size - 1) for sequence, chunk in chunks.items()
         }
-
-    def _measure(self, sequences: list[Sequence], row_counts: list[int], times: list[float]) -> None:
-        """Measures the draft model. `times` are the start of drafting and the end of each step."""
-        self._is_constrained = any(sequence.matcher is not None for sequence in sequences)
-        cost = self._costs[self._is_constrained]
-        if not cost.is_known:
-            cost.observe(row_counts[0], times[1] - times[0])
-        elif row_counts[0] <= MAX_MEASURED:
-            self._entries.append(times[1] - times[0] - cost(row_counts[0]))
-        for row_count, begin, end in zip(row_counts[1:], times[1:], times[2:], strict=False):
-            cost.observe(row_count, end - begin)
 
 
 def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:

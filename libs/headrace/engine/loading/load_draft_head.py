@@ -1,0 +1,77 @@
+"""Loads a draft head beside the model that it drafts for."""
+
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from headrace.engine.checkpoints.draft_heads.eagle_config import EagleConfig, read_eagle_config, usual_layers
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu.draft_head.eagle_head import EagleHead
+from headrace.engine.cpu.draft_head.eagle_weights import read_eagle_weights
+from headrace.engine.kernels.choice.candidates import choose_instructions
+from headrace.engine.kernels.choice.shared_context import shared_context
+from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.speculation.drafters.head_drafter import HeadDrafter
+from headrace.engine.step.auxiliary.auxiliary_states import AuxiliaryStates
+from headrace.engine.step.auxiliary.headed_runner import HeadedRunner
+from headrace.engine.step.runner import Runner
+from headrace.errors.tree import ConfigError, InvalidCheckpoint, Unsupported
+
+
+def load_draft_head(
+    folder: Path, model: DecoderConfig, config: EngineConfig, spec: EngineSpec, runner: Runner
+) -> tuple[HeadDrafter, HeldMemory]:
+    """Loads the head in a folder for the model that `runner` runs. Returns what drafts with it, and the memory that it
+    holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    headed = _headed(runner, config)
+    facts = read_eagle_config(folder)
+    layers = _check_fit(facts, model)
+    weights = read_eagle_weights(folder, facts, exact=config.exact)
+    if weights.embedding is None:
+        headed.embed(np.zeros(1, np.int64))
+    head = EagleHead(
+        facts,
+        weights,
+        shared_context(config.thread_count or usable_core_count()),
+        headed.embed,
+        max_len=spec.max_model_length,
+        block_size=spec.block_size,
+        block_count=spec.block_count,
+        exact=config.exact,
+    )
+    drafter = HeadDrafter(head, runner.sampler, spec.block_size)
+    headed.keep(AuxiliaryStates(layers, model.hidden_size, drafter.receive))
+    return drafter, HeldMemory(weights.byte_count, head.byte_count)
+
+
+def _headed(runner: Runner, config: EngineConfig) -> HeadedRunner:
+    """Returns the runner if it can hand on hidden states. Raises ConfigError."""
+    if config.tensor_parallel_count * config.pipeline_parallel_count > 1:
+        raise ConfigError("draft heads need their model in one process: set draft_folder to a small model, or to none")
+    if choose_instructions() is None or not hasattr(runner, "keep"):
+        raise ConfigError(
+            "draft heads run beside models on the CPU kernels: set draft_folder to a small model, or to none"
+        )
+    return cast("HeadedRunner", runner)
+
+
+def _check_fit(head: EagleConfig, model: DecoderConfig) -> tuple[int, ...]:
+    """Returns the layers of the model whose inputs the head reads. Raises InvalidCheckpoint for a head that was made
+    for another model."""
+    layers = head.layers or usual_layers(model.layer_count)
+    facts = {
+        "vocab_size": (head.layer.vocabulary_size, model.vocabulary_size),
+        "hidden size": (head.states_size, model.hidden_size),
+    }
+    for name, (found, expected) in facts.items():
+        if found != expected:
+            raise InvalidCheckpoint(f"the draft head is for a model of {name} {found}, and this one has {expected}")
+    if not all(0 <= layer <= model.layer_count for layer in layers):
+        raise InvalidCheckpoint(f"the draft head reads the layers {layers}, and the model has {model.layer_count}")
+    if model.blocks.streams is not None:
+        raise Unsupported(f"draft heads for {model.architecture} are not supported: its hidden states are in streams")
+    return layers

@@ -1,0 +1,1 @@
+"""Hidden states of a model that a draft head reads."""
