@@ -27,7 +27,7 @@ def load_draft_head(
 ) -> tuple[HeadDrafter, HeldMemory]:
     """Loads the head in a folder for the model that `runner` runs. Returns what drafts with it, and the memory that it
     holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    headed = _headed(runner, config)
+    headed = _headed(runner, config, spec.device)
     facts = read_eagle_config(folder)
     layers = _check_fit(facts, model)
     weights = read_eagle_weights(folder, facts, exact=config.exact)
@@ -48,15 +48,16 @@ def load_draft_head(
     return drafter, HeldMemory(weights.byte_count, head.byte_count)
 
 
-def _headed(runner: Runner, config: EngineConfig) -> HeadedRunner:
+def _headed(runner: Runner, config: EngineConfig, device: str) -> HeadedRunner:
     """Returns the runner if it can hand on hidden states. Raises ConfigError."""
-    if config.tensor_parallel_count * config.pipeline_parallel_count > 1:
-        raise ConfigError("draft heads need their model in one process: set draft_folder to a small model, or to none")
-    if choose_instructions() is None or not hasattr(runner, "keep"):
-        raise ConfigError(
-            "draft heads run beside models on the CPU kernels: set draft_folder to a small model, or to none"
-        )
-    return cast("HeadedRunner", runner)
+    is_alone = config.tensor_parallel_count * config.pipeline_parallel_count == 1
+    if is_alone and device == "cpu" and choose_instructions() is not None:
+        return cast("HeadedRunner", runner)
+    raise ConfigError(
+        "draft_folder has a draft head, which runs on the CPU kernels beside a model in one process on the CPU: take a "
+        "small model of the same vocabulary, or none",
+        param="draft_folder",
+    )
 
 
 def _check_fit(head: EagleConfig, model: DecoderConfig) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.batching.step_plan import Chunk, StepPlan
 from headrace.engine.kv.block_store import BlockStore
+from headrace.engine.step.auxiliary.auxiliary_states import AuxiliaryStates
 from headrace.engine.step.launching.launched_step import LaunchedStep
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
@@ -50,19 +52,36 @@ class TorchRunner:
         self._adapters = adapters
         self._graphs = graphs
         self._chosen = chosen
+        self._auxiliary: AuxiliaryStates | None = None
         self._chooser = backend.sampler if isinstance(backend.sampler, TorchSampler) else TorchSampler()
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan asks for."""
-        wanted, arrays = _lay_out(plan)
+        chunks = _in_order(plan)
+        wanted, arrays = _lay_out(chunks)
+        auxiliary = self._auxiliary
+        states = None if auxiliary is None else auxiliary.rows(arrays.token_count)
         with on_device(self._device):
-            return wanted.filled(self._operators.export(self._compute(arrays)))
+            logits = wanted.filled(self._operators.export(self._compute(arrays, states)))
+        if auxiliary is not None and states is not None:
+            auxiliary.receive(chunks, states)
+        return logits
+
+    def keep(self, states: AuxiliaryStates) -> None:
+        """Hands the hidden states of each step on from now on, see HeadedRunner."""
+        self._auxiliary = states
+
+    @torch.inference_mode()
+    def embed(self, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Returns the rows fp32 [tokens, hidden] of the embedding table, see HeadedRunner."""
+        rows: NDArray[np.float32] = self._model.embed(torch.from_numpy(token_ids)).float().numpy()
+        return rows
 
     @torch.inference_mode()
     def launch(self, plan: StepPlan) -> LaunchedStep:
         """Launches a step, see Launcher. The runner must have `chosen`."""
-        wanted, arrays = _lay_out(plan)
+        wanted, arrays = _lay_out(_in_order(plan))
         with on_device(self._device):
             ids, peaks = self._chooser.choose(self._compute(arrays), [chunk.sequence for chunk in wanted.sampling])
             if self._chosen is not None:
@@ -90,24 +109,30 @@ class TorchRunner:
             if self._graphs is not None:
                 self._graphs.capture()
 
-    def _compute(self, arrays: StepArrays) -> Tensor:
+    def _compute(self, arrays: StepArrays, states: NDArray[np.float32] | None = None) -> Tensor:
         if self._graphs is not None and self._graphs.takes(arrays):
             return self._graphs.run(arrays)
         self._attention.begin(arrays)
-        return self._model(self._build(arrays), self._attention)
+        return self._model(self._build(arrays, states), self._attention)
 
-    def _build(self, arrays: StepArrays) -> StepTensors:
+    def _build(self, arrays: StepArrays, states: NDArray[np.float32] | None) -> StepTensors:
+        layers = () if self._auxiliary is None else tuple(self._auxiliary.layers.tolist())
         integers = to_device(np.concatenate([arrays.token_ids, arrays.logit_rows]), self._device)
         return StepTensors(
             token_ids=integers[: arrays.token_count],
             logit_rows=integers[arrays.token_count :],
             adapters=self._adapters.rows_of(arrays) if self._adapters else None,
             chosen=self._chosen,
+            auxiliary=None if states is None else torch.from_numpy(states).view(len(states), len(layers), -1),
+            auxiliary_layers=layers,
         )
 
 
-def _lay_out(plan: StepPlan) -> tuple[LogitRows, StepArrays]:
+def _in_order(plan: StepPlan) -> list[Chunk]:
     """Orders the chunks of a plan: decodes first, then the others, and early ends before late ones."""
-    chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
+    return sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
+
+
+def _lay_out(chunks: list[Chunk]) -> tuple[LogitRows, StepArrays]:
     wanted = LogitRows.of(chunks)
     return wanted, StepArrays.of(chunks, wanted.rows)

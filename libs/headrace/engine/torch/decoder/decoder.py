@@ -116,16 +116,23 @@ class Decoder:
         return normalized.float() if self._head is None else self._score(self._head, normalized)
 
     def _run_layers(self, hidden: Tensor, step: StepTensors, attention: PagedAttention) -> Tensor:
-        if self._joined is not None and step.adapters is None and self._joined.takes(hidden, attention):
-            return self._joined(hidden, attention)
+        joined = self._joined if step.adapters is None and step.auxiliary is None else None
+        if joined is not None and joined.takes(hidden, attention):
+            return joined(hidden, attention)
         layers = self._layers if step.adapters is None else adapted(self._layers, step.adapters)
         if self._inputs is not None:
             layers = fed(layers, self._inputs(_token_ids(step), hidden))
         if self._streams is not None:
             hidden = self._streams.spread(hidden)
-        for layer in layers:
+        for index, layer in enumerate(layers):
+            step.keep(index, hidden)
             hidden = layer(hidden, attention)
+        step.keep(len(layers), hidden)
         return hidden if self._streams is None else self._streams.merge(hidden)
+
+    def embed(self, token_ids: Tensor) -> Tensor:
+        """Returns the rows [tokens, hidden] of the embedding table, unscaled."""
+        return self._embedding(token_ids)
 
     def _embed(self, step: StepTensors) -> Tensor:
         hidden = self._embedding(_token_ids(step))

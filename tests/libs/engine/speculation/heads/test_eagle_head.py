@@ -9,7 +9,7 @@ import torch
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.speculation.heads.always_head import COUNT, AlwaysHead, load_with_head
 from tests.libs.engine.speculation.heads.eagle_reference import EagleReference, make_head
-from tests.libs.engine.tiny_models import make_prompts, save_random
+from tests.libs.engine.tiny_models import make_family, make_prompts, save_random
 from transformers import PreTrainedModel
 
 from headrace.engine.contract.request import EngineRequest
@@ -159,6 +159,21 @@ def test_draws_with_a_seed_are_those_without_a_head(
     drafter.texts = expected
     assert run(engine, *requests) == expected
     assert engine.stats().accepted_token_count
+
+
+@pytest.mark.parametrize("family", ["lfm2", "qwen3_next", "deepseek2", "gemma2", "gemma4", "gpt_oss"])
+def test_heads_draft_for_every_kind_of_layer(family: str, tmp_path: Path) -> None:
+    """With states, latent attention, experts, windows and a scaled embedding; fused and layer by layer."""
+    model = make_family(tmp_path / "target", family)
+    layers = (1, 2, 2)
+    reference = make_head(tmp_path / "head", embedding_of(model), layers=layers)
+    engine, drafter = load_with_head(tmp_path / "target", tmp_path / "head")
+    requests = greedy(*PROMPTS, max_tokens=12)
+    expected = outputs_without(tmp_path / "target", *requests)
+    drafter.texts = expected
+    assert run(engine, *requests) == expected
+    assert engine.stats().accepted_token_count
+    check_drafts(drafter, model, reference, layers)
 
 
 def test_a_head_sleeps_and_wakes_with_its_model(target: tuple[Path, PreTrainedModel], tmp_path: Path) -> None:
