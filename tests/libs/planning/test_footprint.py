@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.libs.engine.checkpoints.families.oracles import VARIANTS
 from tests.libs.engine.tiny_models import make_family
 
 from headrace.catalogue.catalogue import known_models
@@ -75,9 +76,12 @@ def test_a_gpu_holds_codes_as_they_are_the_head_in_8_bits_and_computes_in_16() -
     assert footprint.kv_bytes_per_token == 2 * 80 * 8 * 128 * 2
 
 
-@pytest.mark.parametrize("family", ["lfm2", "qwen3_next", "granite_spaces_moe", "falcon_h1", "nemotron_h", "mamba2"])
-def test_models_that_keep_states(tmp_path: Path, family: str) -> None:
-    make_family(tmp_path, family)
+@pytest.mark.parametrize(
+    "name", ["lfm2", "qwen3_next", "granite_spaces_moe", "falcon_h1", "nemotron_h", "nemotron_h_latent", "mamba2"]
+)
+def test_models_that_keep_states(tmp_path: Path, name: str) -> None:
+    family, settings = VARIANTS.get(name, (name, {}))
+    make_family(tmp_path, family, **settings)
     footprint = footprints(tmp_path)[0]
     engine = load_text_engine(tmp_path, EngineConfig(block_count=64, max_running_count=2, state_snapshot_count=1))
     spec = engine.spec

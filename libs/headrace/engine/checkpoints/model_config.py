@@ -151,6 +151,10 @@ def _check_experts(experts: ExpertConfig) -> None:
     count, routing = experts.count, experts.routing
     if not 1 <= routing.chosen_count <= count:
         raise InvalidCheckpoint(f"config.json: {routing.chosen_count} of {count} experts are chosen for each token")
+    if experts.latent is not None and experts.latent.size < 1:
+        raise InvalidCheckpoint(
+            f"config.json: moe_latent_size is {experts.latent.size}, and experts compute within at least 1 number"
+        )
     groups, kept = routing.group_count, routing.chosen_group_count
     if groups == 1:
         return

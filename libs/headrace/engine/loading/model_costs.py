@@ -9,8 +9,8 @@ STATE_ITEM_BYTES = 4
 """States are fp32."""
 STATE_OPERATIONS = 6
 """Operations of a token for each number of a state: it decays, takes the token in, and is read."""
-GATED_MATRICES = 3
-"""Matrices of a gated feed-forward block: gate, up and down."""
+GATED_MATRICES, PLAIN_MATRICES = 3, 2
+"""Matrices of a gated feed-forward block: gate, up and down. Without gates: up and down."""
 
 
 def decoder_cost(config: DecoderConfig, parameter_count: int, memory: HeldMemory, kv_token_count: int) -> ModelCost:
@@ -50,5 +50,7 @@ def _idle_expert_parameters(config: DecoderConfig) -> int:
     if experts is None:
         return 0
     layer_count = config.layer_count - len(experts.dense_layers)
-    expert_size = GATED_MATRICES * config.hidden_size * experts.intermediate_size
+    matrices = GATED_MATRICES if experts.is_gated else PLAIN_MATRICES
+    width = experts.width("experts.0", config.hidden_size)
+    expert_size = matrices * width * experts.intermediate_size
     return layer_count * (experts.count - experts.routing.chosen_count) * expert_size

@@ -115,6 +115,7 @@ class DecoderConfig:
             "its experts are chosen one after the other": routing is not None and routing.sparse_share > 0,
             "the inputs of its experts are scaled": routing is not None and routing.scales_inputs,
             "its experts are chosen before they are weighted": routing is not None and routing.ranks_outputs,
+            "its experts compute within a latent vector": self.experts is not None and self.experts.latent is not None,
         }
         found = (f"{reason}, which the fused kernels do not compute" for reason, holds in reasons.items() if holds)
         return self.blocks.misfit or next(found, "")

@@ -50,6 +50,18 @@ class SharedExpert:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentSpace:
+    """The vectors within which the chosen experts compute, where they are not hidden states: one product makes such a
+    vector, and another takes the sum of their outputs back (Nemotron 3 Super, 2026)."""
+
+    size: int
+    down: str
+    """Name, within the block, of the product from hidden states."""
+    up: str
+    """Name of the product to hidden states."""
+
+
+@dataclass(frozen=True, slots=True)
 class StackedExperts:
     """Names and layout of tensors that hold the weights of all experts of a layer, one entry for each."""
 
@@ -85,6 +97,8 @@ class ExpertConfig:
     """None: checkpoints have each expert's weights apart."""
     is_gated: bool = True
     """Whether experts have gates. Otherwise an activation lies between their up and down projections."""
+    latent: LatentSpace | None = None
+    """None: experts read and make hidden states."""
 
     @property
     def place_count(self) -> int:
@@ -96,6 +110,11 @@ class ExpertConfig:
         """Names, within the block, of what the router's rows are in checkpoints, with their numbers."""
         gate = self.shared.gate if self.shared else ""
         return {"gate": self.count} | ({gate: 1} if gate else {})
+
+    def width(self, name: str, hidden_size: int) -> int:
+        """Returns the size of what an expert reads and makes. The shared one does so with hidden states."""
+        is_shared = self.shared is not None and name == self.shared.module
+        return hidden_size if self.latent is None or is_shared else self.latent.size
 
     def gate_up_names(self, name: str) -> tuple[str, ...]:
         """Names the gate and up projections of an expert, or their fused one."""

@@ -39,6 +39,8 @@ _NEMOTRON_NAMES = {
     **_space_names("mixer"),
     "mixer.gate": "ffn_gate_inp",
     "mixer.gate.e_score_correction_bias": "exp_probs_b.bias",
+    "mixer.fc1_latent_proj": "ffn_latent_down",
+    "mixer.fc2_latent_proj": "ffn_latent_up",
     "mixer.shared_experts.up_proj": "ffn_up_shexp",
     "mixer.shared_experts.down_proj": "ffn_down_shexp",
 }

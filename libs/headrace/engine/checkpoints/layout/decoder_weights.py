@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, LatentSpace
 from headrace.engine.checkpoints.facts.latent_config import LatentConfig
 from headrace.engine.checkpoints.facts.rotary_pairs import turned_rows
 from headrace.engine.checkpoints.layout.gated_rows import gated_rows, grouped_rows
@@ -150,29 +150,42 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
 
     def up(self, index: int) -> Projection[ArrayT, WeightT]:
         """Reads the first product of a feed-forward block without gates."""
-        return self._up_of(f"model.layers.{index}.mlp", "up_proj", self._config.intermediate_size)
+        config = self._config
+        return self._up_of(f"model.layers.{index}.mlp", "up_proj", config.intermediate_size, config.hidden_size)
 
     def down(self, index: int) -> Projection[ArrayT, WeightT]:
         return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.inner_size(index))
 
-    def gate_up_of(self, prefix: str, names: tuple[str, ...], inner: int) -> Projection[ArrayT, WeightT]:
-        """Reads gate and up projections as one matrix. `names` are the two projections, or one fused projection."""
+    def gate_up_of(
+        self, prefix: str, names: tuple[str, ...], inner: int, width: int | None = None
+    ) -> Projection[ArrayT, WeightT]:
+        """Reads gate and up projections as one matrix. `names` are the two projections, or one fused projection.
+        `width`: the size of the block's inputs. None: that of hidden states."""
         sizes = {f"{prefix}.{name}": 2 * inner // len(names) for name in names}
-        return self.projection(sizes, self._config.hidden_size, has_bias=self._config.mlp_bias)
+        return self.projection(sizes, width or self._config.hidden_size, has_bias=self._config.mlp_bias)
 
     def expert(
         self, prefix: str, experts: ExpertConfig, name: str, inner: int
     ) -> tuple[Projection[ArrayT, WeightT], Projection[ArrayT, WeightT]]:
         """Reads the two products of an expert: its gates and ups as one matrix, or its ups alone, and its downs."""
-        module = f"{prefix}.{name}"
+        module, width = f"{prefix}.{name}", experts.width(name, self._config.hidden_size)
         if experts.is_gated:
-            first = self.gate_up_of(module, experts.gate_up_names(name), inner)
+            first = self.gate_up_of(module, experts.gate_up_names(name), inner, width)
         else:
-            first = self._up_of(module, experts.projections[1], inner)
-        return first, self.down_of(module, experts.projections[2], inner)
+            first = self._up_of(module, experts.projections[1], inner, width)
+        return first, self.down_of(module, experts.projections[2], inner, width)
 
-    def down_of(self, prefix: str, name: str, inner: int) -> Projection[ArrayT, WeightT]:
-        sizes = {f"{prefix}.{name}": self._config.hidden_size}
+    def latent_space(
+        self, prefix: str, latent: LatentSpace
+    ) -> tuple[Projection[ArrayT, WeightT], Projection[ArrayT, WeightT]]:
+        """Reads the products before and behind experts that compute within a latent vector."""
+        size, has_bias = self._config.hidden_size, self._config.mlp_bias
+        down = self.projection({f"{prefix}.{latent.down}": latent.size}, size, has_bias=has_bias)
+        return down, self.projection({f"{prefix}.{latent.up}": size}, latent.size, has_bias=has_bias)
+
+    def down_of(self, prefix: str, name: str, inner: int, width: int | None = None) -> Projection[ArrayT, WeightT]:
+        """Reads a down projection. `width`: the size of the block's outputs. None: that of hidden states."""
+        sizes = {f"{prefix}.{name}": width or self._config.hidden_size}
         return self.projection(sizes, inner, has_bias=self._config.mlp_bias)
 
     def router(self, prefix: str, experts: ExpertConfig) -> Projection[ArrayT, WeightT]:
@@ -219,8 +232,8 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
         self.parameter_count += math.prod(shape)
         return self._tensors.precise(name, shape)
 
-    def _up_of(self, prefix: str, name: str, inner: int) -> Projection[ArrayT, WeightT]:
-        return self.projection({f"{prefix}.{name}": inner}, self._config.hidden_size, has_bias=self._config.mlp_bias)
+    def _up_of(self, prefix: str, name: str, inner: int, width: int) -> Projection[ArrayT, WeightT]:
+        return self.projection({f"{prefix}.{name}": inner}, width, has_bias=self._config.mlp_bias)
 
     def _matrix(self, name: str, out_size: int, in_size: int) -> WeightT:
         """Reads a matrix in whatever form the checkpoint stores it."""

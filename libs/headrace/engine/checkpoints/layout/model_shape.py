@@ -158,7 +158,9 @@ def _experts(
     yield Product(weights.router(prefix, experts).weight)
     if experts.routing.bias_name:
         weights.router_bias(prefix, experts)
-
+    if experts.latent is not None:
+        for part in weights.latent_space(prefix, experts.latent):
+            yield Product(part.weight)
     for part in weights.expert(prefix, experts, "experts.0", experts.intermediate_size):
         yield Product(part.weight, experts.count, experts.routing.chosen_count)
     if experts.shared is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.expert_config import ExpertConfig
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, LatentSpace
 from headrace.engine.checkpoints.layout.decoder_weights import (
     EMBEDDING_NORM,
     DecoderWeights,
@@ -41,6 +41,7 @@ from headrace.engine.torch.decoder.self_attention import SelfAttention
 from headrace.engine.torch.decoder.stream_layer import StreamLayer
 from headrace.engine.torch.decoder.token_embedding import BlockEmbedding, PlainEmbedding, TokenEmbedding
 from headrace.engine.torch.decoder.torch_tensors import TorchTensors
+from headrace.engine.torch.latent.latent_experts import LatentExperts
 from headrace.engine.torch.latent.latent_reader import LatentReader
 from headrace.engine.torch.layers.expert_choice import OutputChoice, SparseMixer
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp, Mixture
@@ -233,7 +234,8 @@ class DecoderReader:
             own = self._mlp(self._weights.gate_up(index), self._weights.down(index))
             return self._varied.expert_addition(index, own, self._expert_mlp(index, experts))
         if experts is not None and index not in experts.dense_layers:
-            return self._expert_mlp(index, experts)
+            latent = experts.latent
+            return self._expert_mlp(index, experts) if latent is None else self._latent(index, experts, latent)
         if self._config.blocks.is_gated:
             mlp = self._mlp(self._weights.gate_up(index), self._weights.down(index))
             share = self._config.blocks.zero_shares[index] if self._config.blocks.zero_shares else 0.0
@@ -250,12 +252,21 @@ class DecoderReader:
             return LearnedActivation.of(self._weights.learned_numbers(index))
         return partial(self._operators.activate, activation=self._config.activation)
 
+    def _latent(self, index: int, experts: ExpertConfig, latent: LatentSpace) -> LatentExperts:
+        prefix, shared = f"model.layers.{index}.{experts.module}", experts.shared
+        down, up = (self._linear(product) for product in self._weights.latent_space(prefix, latent))
+        beside = None if shared is None else self._expert(index, experts, shared.module, shared.intermediate_size)
+        return LatentExperts(down, self._expert_mlp(index, replace(experts, shared=None)), up, beside)
+
+    def _expert(self, index: int, experts: ExpertConfig, name: str, inner: int) -> Mlp:
+        first, down = self._weights.expert(f"model.layers.{index}.{experts.module}", experts, name, inner)
+        return self._mlp(first, down) if experts.is_gated else self._plain_block(first, down, index)
+
     def _expert_mlp(self, index: int, experts: ExpertConfig) -> Mixture:
         prefix = f"model.layers.{index}.{experts.module}"
         bias = self._weights.router_bias(prefix, experts).flatten() if experts.routing.bias_name else None
         router = self._linear(self._weights.router(prefix, experts))
-        block = self._mlp if experts.is_gated else partial(self._plain_block, index=index)
-        parts = [block(*self._weights.expert(prefix, experts, name, inner)) for name, inner in experts.experts]
+        parts = [self._expert(index, experts, name, inner) for name, inner in experts.experts]
         route: Route = partial(self._operators.route, experts=experts, bias=bias)
         if experts.routing.sparse_share:
             route = SparseMixer(self._operators.route, experts)

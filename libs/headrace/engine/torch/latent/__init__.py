@@ -1,1 +1,1 @@
-"""Latent attention through torch: what stands before and behind attention over the paged cache."""
+"""Latent vectors through torch: what stands before and behind attention over the paged cache, and experts."""

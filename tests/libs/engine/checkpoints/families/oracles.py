@@ -16,6 +16,8 @@ from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.step.step_logits import StepLogits
 
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"nemotron_h_latent": ("nemotron_h_moe", {"moe_latent_size": 24})}
+"""Families of tiny models that have other settings here, by names of their own."""
 MAX_ERROR = 1e-4
 """Largest difference of logits that rounding explains, as a share of the largest logit."""
 
@@ -43,7 +45,7 @@ class Oracle:
 
 
 class Oracles:
-    """One model of each family and of each rotary scaling."""
+    """One model of each family, of each variant and of each rotary scaling."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -52,7 +54,8 @@ class Oracles:
 
     def _family(self, name: str) -> Oracle:
         folder = self._root / name
-        return Oracle(folder, make_family(folder, name))
+        family, settings = VARIANTS.get(name, (name, {}))
+        return Oracle(folder, make_family(folder, family, **settings))
 
     def _scaled(self, name: str) -> Oracle:
         folder, rope = self._root / f"scaled {name}", {"rope_theta": 10000.0, **ROPES[name]}

@@ -104,11 +104,6 @@ def test_olmo3_scales_frequencies_where_there_is_no_window(tmp_path: Path) -> No
     [
         ("GraniteMoeHybridForCausalLM", {"time_step_limit": [0.0, 0.1]}, "time_step_limit"),
         ("NemotronHForCausalLM", {"hybrid_override_pattern": "M-X*", "mlp_hidden_act": "relu2"}, "layers of kind 'X'"),
-        (
-            "NemotronHForCausalLM",
-            {"hybrid_override_pattern": "ME*", "mlp_hidden_act": "relu2", "moe_latent_size": 64},
-            "moe_latent_size",
-        ),
         ("FalconH1ForCausalLM", {"projectors_bias": True}, "projectors_bias"),
         ("MiniMaxM2ForCausalLM", {"scoring_func": "softmax"}, "scoring_func 'softmax'"),
         ("CohereForCausalLM", {"use_qk_norm": True}, "use_qk_norm"),

@@ -1,14 +1,16 @@
 """GGUF files of families with states compute what transformers computes from the folder."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf import GGUFWriter
+from gguf import GGUFReader, GGUFWriter
 from tests.libs.engine.checkpoints.gguf.test_gguf_families import logits
+from tests.libs.engine.gguf_experts import add_experts
 from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
@@ -34,6 +36,25 @@ def test_a_converted_model_computes_what_transformers_does(
 ) -> None:
     oracle = make_family(tmp_path / "folder", family, **settings)
     path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    (sequence,) = make_prompts((60,))
+    with torch.inference_mode():
+        expected = oracle(torch.tensor([sequence])).logits[0, :-1]
+    torch.testing.assert_close(logits(path, sequence), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_experts_within_a_latent_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nemotron 3 Super: the file says how large the vector is."""
+
+    def add(writer: GGUFWriter, config: Mapping[str, Any]) -> None:
+        add_experts(writer, config)
+        writer.add_moe_latent_size(config["moe_latent_size"])
+
+    monkeypatch.setattr("tests.libs.engine.gguf_files.add_experts", add)
+    kinds = ["linear_attention", "moe", "full_attention", "moe"]
+    oracle = make_family(tmp_path / "folder", "nemotron_h_moe", layer_types=kinds, moe_latent_size=32)
+    path = convert(tmp_path / "folder", tmp_path / "model.gguf")
+    names = {tensor.name for tensor in GGUFReader(path).tensors if tensor.name.startswith("blk.1.ffn_latent")}
+    assert names == {"blk.1.ffn_latent_down.weight", "blk.1.ffn_latent_up.weight"}
     (sequence,) = make_prompts((60,))
     with torch.inference_mode():
         expected = oracle(torch.tensor([sequence])).logits[0, :-1]

@@ -1,5 +1,6 @@
-"""Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano (NVIDIA, 2025): each layer has one block, a state space of Mamba-2,
-attention without rotation, a feed-forward block without gates, or a mixture of such blocks."""
+"""Nemotron-H, Nemotron Nano 2 and Nemotron 3 (NVIDIA, 2025): each layer has one block, a state space of Mamba-2,
+attention without rotation, a feed-forward block without gates, or a mixture of such blocks, which Nemotron 3 Super and
+Ultra have within a latent vector."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +8,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.block_facts import BlockFacts
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, SharedExpert
+from headrace.engine.checkpoints.facts.expert_config import ExpertConfig, LatentSpace, SharedExpert
 from headrace.engine.checkpoints.facts.states.state_config import StateConfig
 from headrace.engine.checkpoints.facts.states.state_space import StateSpace
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
@@ -61,15 +62,14 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
 
 
 def _experts(kinds: list[str], raw: Mapping[str, Any]) -> ExpertConfig:
-    if raw.get("moe_latent_size") is not None:
-        raise Unsupported("moe_latent_size is not supported in NemotronHForCausalLM: experts within a latent vector")
-    shared_size = int(raw["moe_shared_expert_intermediate_size"])
+    shared_size, latent_size = int(raw["moe_shared_expert_intermediate_size"]), raw.get("moe_latent_size")
     return replace(
         deepseek_experts(raw, f"gate.{CORRECTION}"),
         dense_layers=frozenset(index for index, kind in enumerate(kinds) if kind != EXPERTS),
         module="mixer",
         shared=SharedExpert("shared_experts", shared_size) if raw["n_shared_experts"] else None,
         is_gated=False,
+        latent=None if latent_size is None else LatentSpace(int(latent_size), "fc1_latent_proj", "fc2_latent_proj"),
     )
 
 

@@ -8,6 +8,7 @@ from tests.libs.engine.checkpoints.families.test_published_configs import read
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.states.mixer_facts import MixerFacts
+from headrace.engine.checkpoints.layout.model_shape import model_shape
 from headrace.errors import InvalidCheckpoint
 
 
@@ -87,6 +88,40 @@ def test_nemotron_3_has_experts_where_its_pattern_says(tmp_path: Path) -> None:
     assert experts.dense_layers == {0, 2, 3, 5, 7}
     assert (experts.count, experts.place_count, experts.is_gated) == (128, 7, False)
     assert experts.experts[-1] == ("shared_experts", 3712)
+
+
+SUPER: dict[str, Any] = {
+    "hidden_size": 4096,
+    "hybrid_override_pattern": "MEM*E",
+    "mlp_hidden_act": "relu2",
+    "n_routed_experts": 512,
+    "num_experts_per_tok": 22,
+    "moe_intermediate_size": 2688,
+    "moe_shared_expert_intermediate_size": 5376,
+    "moe_latent_size": 1024,
+}
+
+
+def test_nemotron_3_super_has_its_experts_within_a_vector_of_a_quarter(tmp_path: Path) -> None:
+    config = read(tmp_path, "NemotronHForCausalLM", **SUPER)
+    sizes = {(each.in_size, each.out_size, each.chosen) for each in model_shape(config).products if each.copies == 512}
+    assert sizes == {(1024, 2688, 22), (2688, 1024, 22)}
+    modules = {each.modules[0] for each in model_shape(config).products if "layers.1." in each.modules[0][0]}
+    prefix = "model.layers.1.mixer"
+    assert modules == {
+        (f"{prefix}.gate", 512, 4096),
+        (f"{prefix}.fc1_latent_proj", 1024, 4096),
+        (f"{prefix}.fc2_latent_proj", 4096, 1024),
+        (f"{prefix}.experts.0.up_proj", 2688, 1024),
+        (f"{prefix}.experts.0.down_proj", 1024, 2688),
+        (f"{prefix}.shared_experts.up_proj", 5376, 4096),
+        (f"{prefix}.shared_experts.down_proj", 4096, 5376),
+    }
+
+
+def test_a_latent_vector_without_numbers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidCheckpoint, match="moe_latent_size is 0, and experts compute within at least 1 number"):
+        read(tmp_path, "NemotronHForCausalLM", **SUPER | {"moe_latent_size": 0})
 
 
 @pytest.mark.parametrize(

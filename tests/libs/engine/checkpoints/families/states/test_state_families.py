@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.checkpoints.families.oracles import (
     MAX_ERROR,
+    VARIANTS,
     Oracles,
     check_against_transformers,
     finish_all,
@@ -35,7 +36,7 @@ PROMPTS = make_prompts((3, 40, 150))
 """Shorter and longer than a block of 16 and a chunk of 64."""
 TOLD_APART = ("lfm2", "qwen3_next", "mamba2")
 """Together, all code of states that the others share."""
-BLOCKS = (*TOLD_APART, "qwen3_5", "granite_spaces_moe", "falcon_h1", "nemotron_h", "nemotron_h_moe")
+BLOCKS = (*TOLD_APART, "qwen3_5", "granite_spaces_moe", "falcon_h1", "nemotron_h", "nemotron_h_moe", *VARIANTS)
 """Together, all blocks."""
 
 
@@ -46,13 +47,13 @@ def max_error(name: str) -> float:
 
 
 @pytest.mark.parametrize("each_kernel", ["auto", "device"], indirect=True)
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", [*STATES, *VARIANTS])
 def test_families_with_states_equal_transformers(name: str, each_kernel: str, oracles: Oracles) -> None:
     oracle = oracles.family(name)
     check_against_transformers(load(oracle.folder), oracle, PROMPTS, max_error(name))
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", [*STATES, *VARIANTS])
 def test_parameters_are_counted_once(name: str, oracles: Oracles, caplog: pytest.LogCaptureFixture) -> None:
     oracle = oracles.family(name)
     with caplog.at_level("INFO"):
@@ -65,7 +66,21 @@ def test_parameters_are_counted_once(name: str, oracles: Oracles, caplog: pytest
     assert engine.spec.parameter_count == counted + fixed
 
 
-@pytest.mark.parametrize(("name", "each_kernel"), [(name, "rows") for name in TOLD_APART], indirect=["each_kernel"])
+@pytest.mark.parametrize("name", ["nemotron_h_moe", "nemotron_h_latent"])
+def test_a_token_costs_what_its_own_experts_compute(name: str, oracles: Oracles) -> None:
+    oracle = oracles.family(name)
+    states = read_model_config(oracle.folder).blocks.states
+    assert states is not None
+    spec = load(oracle.folder).spec
+    parameters = dict(oracle.model.named_parameters())
+    table = parameters["model.embeddings.weight"].numel()
+    idle = sum(each.numel() for key, each in parameters.items() if ".experts." in key) * 4 // 6
+    assert spec.cost.token_operations == 2 * (spec.parameter_count - table - idle) + 6 * states.number_count
+
+
+@pytest.mark.parametrize(
+    ("name", "each_kernel"), [(name, "rows") for name in (*TOLD_APART, *VARIANTS)], indirect=["each_kernel"]
+)
 def test_row_by_row_gives_the_same(name: str, each_kernel: str, oracles: Oracles) -> None:
     oracle = oracles.family(name)
     check_against_transformers(load(oracle.folder), oracle, PROMPTS[:2], max_error(name))
