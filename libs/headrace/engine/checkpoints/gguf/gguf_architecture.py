@@ -69,6 +69,8 @@ class GgufArchitecture:
     """Whether factors of frequencies say which pairs of a head rotate."""
     other_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Modules of a layer in GGUF, each with the names that differ in files that have it."""
+    layer_numbers: Mapping[str, str] = field(default_factory=dict)
+    """Hugging Face names of those numbers of a layer that files have in their metadata, each with its key."""
 
 
 def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:

@@ -132,6 +132,8 @@ class GgufArrays:
     def values(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Reads the tensor that Hugging Face calls `name`, as fp32. Raises InvalidCheckpoint if it is missing or
         misshapen."""
+        if (number := self._layer_number(name)) is not None:
+            return np.full(shape, number, dtype=np.float32)
         if (both := LATENT_UP.fullmatch(name)) and f"blk.{both[1]}.attn_kv_b.weight" not in self._tensors:
             return self._latent_up(f"blk.{both[1]}", shape)
         gguf_name, expert = self._find(name, shape)
@@ -139,6 +141,12 @@ class GgufArrays:
         if gguf_name.endswith("norm.weight") and not gguf_name.endswith(STATE_NORM):
             values = values - np.float32(self._architecture.norm_offset)
         return self._logarithms(gguf_name, values) if gguf_name.endswith(DECAYS) else values
+
+    def _layer_number(self, name: str) -> float | None:
+        """Reads a number of a layer that the file has in its metadata. None: it is a tensor."""
+        index, _, part = name.removeprefix("model.layers.").partition(".")
+        key = self._architecture.layer_numbers.get(part)
+        return None if key is None else self._metadata.layer_number(key, int(index))
 
     def _logarithms(self, gguf_name: str, decays: Floats) -> Floats:
         """Returns the logarithms of the decays of a state, which files have as negative numbers."""

@@ -57,7 +57,23 @@ class GgufMetadata:
     def number(self, key: str, default: float | None = None) -> float:
         """Reads a number of the architecture, with keys as in `integer`."""
         name = f"{self.architecture}.{key}"
-        value = self.get(name, default)
+        return self._checked(name, self.get(name, default))
+
+    def layer_number(self, key: str, index: int) -> float:
+        """Reads the number of one layer from a list for all of them, or the one that they share. `key` is the same for
+        all architectures."""
+        value = self.get(key)
+        if isinstance(value, list):
+            layer_count = self.integer("block_count")
+            if len(value) != layer_count:
+                raise InvalidCheckpoint(
+                    f"{self.path}: metadata {key} has {len(value)} numbers for {layer_count} layers"
+                )
+            value = value[index]
+        return self._checked(key, value)
+
+    def _checked(self, name: str, value: Any) -> float:
+        """Returns a finite number. Raises InvalidCheckpoint for anything else."""
         if value is None:
             raise InvalidCheckpoint(f"{self.path} has no metadata {name}")
         if (

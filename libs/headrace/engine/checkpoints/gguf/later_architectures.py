@@ -10,6 +10,7 @@ from headrace.errors.tree import Unsupported
 _SANDWICH_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
 _QUERY_BIAS = {"attention_bias": "attn_q"}
 WINDOW, WINDOW_PATTERN = "attention.sliding_window", "attention.sliding_window_pattern"
+_XIELU = {f"mlp.act_fn.{name}": f"xielu.{name}" for name in ("alpha_p", "alpha_n", "beta", "eps")}
 _SECOND_NORM = "attn_norm_2"
 """Norm of attention's inputs in those files of Falcon whose blocks have a norm each."""
 
@@ -133,6 +134,7 @@ OLMO3 = GgufArchitecture("Olmo3ForCausalLM", _SANDWICH_NAMES, describe=_olmo3)
 LATER_ARCHITECTURES = {
     "mistral3": GgufArchitecture("Ministral3ForCausalLM", interleaves_heads=True, describe=_mistral3),
     "arcee": GgufArchitecture("ArceeForCausalLM", interleaves_heads=True),
+    "apertus": GgufArchitecture("ApertusForCausalLM", biased_modules=_QUERY_BIAS, layer_numbers=_XIELU),
     "smollm3": GgufArchitecture("SmolLM3ForCausalLM", interleaves_heads=True),
     "granite": GgufArchitecture("GraniteForCausalLM", interleaves_heads=True, describe=granite_factors),
     "glm4": GgufArchitecture("Glm4ForCausalLM", _SANDWICH_NAMES, describe=partial_rotation, biased_modules=_QUERY_BIAS),
