@@ -85,6 +85,23 @@ KIMI = """\
 {{- call.function.arguments | tojson }}<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>{% endif %}<|im_end|>
 {%- endfor %}
 {%- if add_generation_prompt %}<|im_assistant|>assistant<|im_middle|>{% endif %}"""
+HUNYUAN = """\
+<|startoftext|>{% if tools %}{{ tools | tojson }}
+<tool_calls>[{"name": "function_name", "arguments": {"name": "value"}}]</tool_calls>{% endif %}<|extra_4|>
+{%- for m in messages %}
+{%- if m.role == 'user' %}{{ m.content }}<|extra_0|>
+{%- elif m.role == 'tool' %}<tool_responses>{{ [m.content] | tojson }}</tool_responses><|extra_0|>
+{%- else %}<think>
+{{ m.reasoning_content }}
+</think>
+{% if m.tool_calls %}<tool_calls>[
+{%- for call in m.tool_calls %}{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+{%- if not loop.last %}, {% endif %}{% endfor %}]</tool_calls>
+{%- else %}<answer>
+{{ m.content }}
+</answer>{% endif %}<|eos|>{% endif %}{% endfor %}
+{%- if add_generation_prompt %}<think>
+{% endif %}"""
 
 
 @dataclass(frozen=True)
@@ -113,6 +130,7 @@ FAMILIES = {
         f"{CALLS} <|tool_call_end|> <|im_system|> <|im_user|> <|im_assistant|> <|im_middle|> <|im_end|>",
         reasons=False,
     ),
+    "hunyuan": ChatFamily("hunyuan_moe", HUNYUAN, "hunyuan", "<|startoftext|> <|extra_4|> <|extra_0|> <|eos|>"),
 }
 
 
@@ -207,3 +225,23 @@ def test_calls_of_a_model_that_numbers_them_have_its_ids(sdk: openai.OpenAI) -> 
     assert len({call.id, *ids}) == 1 + len(ids)
     chunks = [chunk.choices[0].delta.tool_calls or [] for chunk in ask(sdk, "kimi", **fields, stream=True)]
     assert [each.id for calls in chunks for each in calls if each.id] == ids
+
+
+def test_marks_that_a_model_writes_around_its_answer_are_no_content(sdk: openai.OpenAI) -> None:
+    """The grammar has room for them, and where it has, a model that likes angle brackets takes it."""
+    schema = {"type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"]}
+    form: Any = {"name": "n", "schema": schema | {"additionalProperties": False}}
+    tokenizer = Tokenizer.from_file(str(CHECKPOINT / "tokenizer.json"))
+    fields: dict[str, Any] = {
+        "response_format": {"type": "json_schema", "json_schema": form},
+        "logit_bias": {str(tokenizer.token_to_id("<")): 20},
+        "extra_body": {"thinking_token_budget": 5, "return_token_ids": True},
+    }
+    whole = ask(sdk, "hunyuan", **fields).choices[0]
+    written = tokenizer.decode(whole.token_ids)
+    content, reasoning = whole.message.content, whole.message.reasoning
+    assert re.search(r"<answer>\s*" + re.escape(content) + r"\s*</answer>", written)
+    assert isinstance(json.loads(content)["rain"], bool)
+    deltas = [chunk.choices[0].delta for chunk in ask(sdk, "hunyuan", **fields, stream=True)]
+    assert "".join(delta.content or "" for delta in deltas) == content
+    assert "".join(getattr(delta, "reasoning", None) or "" for delta in deltas) == reasoning
