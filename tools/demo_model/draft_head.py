@@ -30,7 +30,8 @@ class DraftAttention(nn.Module):
             for layer in (self.q_proj, self.k_proj, self.v_proj)
         )
         groups = self.shape.heads // self.shape.kv_heads
-        return rotate(q, cos, sin), *(each.repeat_interleave(groups, dim=1) for each in (rotate(k, cos, sin), v))
+        keys, values = rotate(k, cos, sin).repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+        return rotate(q, cos, sin), keys, values
 
     def mix(self, q: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
         """Draft token number `len(keys)` at every position: it sees the true states up to as many positions before, and

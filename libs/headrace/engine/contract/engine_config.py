@@ -77,11 +77,13 @@ class EngineConfig(Settings):
     sampling_defaults: Literal["checkpoint", "neutral"] = "checkpoint"
     """Sampling where a request says nothing: as the model's `generation_config.json` recommends, or from the model's
     own distribution."""
-    speculation: Literal["off", "on"] = "on"
+    speculation: Literal["off", "on", "mtp"] = "on"
     """Exact speculative decoding: draft tokens that a grammar forces, that repeat the text, or that the draft model
-    says. The output is the same, only more of it comes per step."""
+    says. The output is the same, only more of it comes per step. `mtp` also drafts with the layer for multi-token
+    prediction that checkpoints of DeepSeek V3, GLM-4.5, Qwen3-Next and Qwen3.5 have, and takes memory for it."""
     draft_folder: Path | None = None
-    """Checkpoint of a small model with the same vocabulary, which drafts for this one."""
+    """Checkpoint of a small model with the same vocabulary, which drafts for this one, or of an EAGLE-3 draft head that
+    was trained for it."""
     tensor_parallel_count: int = Field(default=1, ge=1, le=8)
     """Processes that share every product of the model, each with its own device or a part of the cores."""
     pipeline_parallel_count: int = Field(default=1, ge=1, le=16)
@@ -104,6 +106,11 @@ class EngineConfig(Settings):
     def _check(self) -> "EngineConfig":
         if "" in self.adapters:
             raise ConfigError("adapters: an adapter has no name; write NAME=FOLDER", param="adapters")
+        if self.speculation == "mtp" and self.draft_folder is not None:
+            raise ConfigError(
+                "speculation is 'mtp', and draft_folder names something else that drafts: choose one of them",
+                param="speculation",
+            )
         if self.max_step_token_count < self.block_size:
             raise ConfigError(
                 f"max_step_token_count is {self.max_step_token_count}, less than a block of {self.block_size}: "

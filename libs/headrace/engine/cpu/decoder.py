@@ -85,6 +85,13 @@ class CpuDecoder:
         only the kernels read."""
         return self._weights.embedding.rows(token_ids)
 
+    def score(self, states: NDArray[np.float32], context: KernelContext) -> NDArray[np.float32]:
+        """Returns the logits [rows, vocabulary] of normalized hidden states [rows, hidden]."""
+        logits = context.product(self._weights.matrices["head"], states, exact=self._exact)
+        if cap := self._config.logit_soft_cap:
+            context.activate(Function.SOFT_CAP, address(logits), address(logits), logits.shape, cap)
+        return logits
+
     def bind(self, arena: KvArena) -> None:
         """Sets where keys and values are stored from now on. Layers beyond those of the arena share its last one, and
         overwrite what is there."""

@@ -62,6 +62,10 @@ class CpuRunner:
         """Returns the rows fp32 [tokens, hidden] of the embedding table, see HeadedRunner."""
         return self._decoder.embed(token_ids)
 
+    def score(self, states: Floats) -> Floats:
+        """Returns the logits [rows, vocabulary] of normalized hidden states, see HeadedRunner."""
+        return self._decoder.score(states, self._context)
+
     def _compute(self, step: Step, plan: StepPlan) -> None:
         kernels = self._kernels.for_rows(step.row_count)
         auxiliary = self._auxiliary

@@ -1,4 +1,4 @@
-"""Loads a draft head beside the model that it drafts for."""
+"""Loads draft heads beside the model that they draft for."""
 
 from pathlib import Path
 from typing import cast
@@ -7,6 +7,7 @@ import numpy as np
 
 from headrace.engine.checkpoints.draft_heads.eagle_config import EagleConfig, read_eagle_config, usual_layers
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
@@ -14,7 +15,9 @@ from headrace.engine.cpu.draft_head.eagle_head import EagleHead
 from headrace.engine.cpu.draft_head.eagle_weights import read_eagle_weights
 from headrace.engine.kernels.choice.candidates import choose_instructions
 from headrace.engine.kernels.choice.shared_context import shared_context
+from headrace.engine.loading.required_torch import require_torch
 from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.speculation.drafters.draft_head import DraftHead
 from headrace.engine.speculation.drafters.head_drafter import HeadDrafter
 from headrace.engine.step.auxiliary.auxiliary_states import AuxiliaryStates
 from headrace.engine.step.auxiliary.headed_runner import HeadedRunner
@@ -22,12 +25,12 @@ from headrace.engine.step.runner import Runner
 from headrace.errors.tree import ConfigError, InvalidCheckpoint, Unsupported
 
 
-def load_draft_head(
+def load_eagle_head(
     folder: Path, model: DecoderConfig, config: EngineConfig, spec: EngineSpec, runner: Runner
 ) -> tuple[HeadDrafter, HeldMemory]:
-    """Loads the head in a folder for the model that `runner` runs. Returns what drafts with it, and the memory that it
-    holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    headed = _headed(runner, config, spec.device)
+    """Loads the EAGLE-3 head in a folder for the model that `runner` runs. Returns what drafts with it, and the memory
+    that it holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    headed = _headed(runner, config, spec.device, "draft_folder")
     facts = read_eagle_config(folder)
     layers = _check_fit(facts, model)
     weights = read_eagle_weights(folder, facts, exact=config.exact)
@@ -43,20 +46,44 @@ def load_draft_head(
         block_count=spec.block_count,
         exact=config.exact,
     )
+    return _follow(headed, head, layers, model, spec), HeldMemory(weights.byte_count, head.byte_count)
+
+
+def load_mtp(
+    folder: Path, model: DecoderConfig, config: EngineConfig, spec: EngineSpec, runner: Runner
+) -> tuple[HeadDrafter, HeldMemory]:
+    """Loads the layer for multi-token prediction of the model in a folder, which `runner` runs. Returns what drafts
+    with it, and the memory that it holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    headed = _headed(runner, config, spec.device, "speculation")
+    if is_gguf(folder):
+        raise Unsupported("speculation 'mtp' is not supported for GGUF files: take the safetensors, or choose 'on'")
+    require_torch("it drafts with its layer for multi-token prediction")
+    # Imports torch, which the fused kernels can do without.
+    from headrace.engine.torch.draft_head.mtp_head import load_mtp_head
+
+    head = load_mtp_head(folder, model, config, spec, headed)
+    memory = HeldMemory(head.weight_bytes, head.byte_count)
+    return _follow(headed, head, (model.layer_count,), model, spec), memory
+
+
+def _follow(
+    runner: HeadedRunner, head: DraftHead, layers: tuple[int, ...], model: DecoderConfig, spec: EngineSpec
+) -> HeadDrafter:
+    """Has a head follow what a runner computes."""
     drafter = HeadDrafter(head, runner.sampler, spec.block_size)
-    headed.keep(AuxiliaryStates(layers, model.hidden_size, drafter.receive))
-    return drafter, HeldMemory(weights.byte_count, head.byte_count)
+    runner.keep(AuxiliaryStates(layers, model.hidden_size, drafter.receive))
+    return drafter
 
 
-def _headed(runner: Runner, config: EngineConfig, device: str) -> HeadedRunner:
+def _headed(runner: Runner, config: EngineConfig, device: str, param: str) -> HeadedRunner:
     """Returns the runner if it can hand on hidden states. Raises ConfigError."""
     is_alone = config.tensor_parallel_count * config.pipeline_parallel_count == 1
     if is_alone and device == "cpu" and choose_instructions() is not None:
         return cast("HeadedRunner", runner)
     raise ConfigError(
-        "draft_folder has a draft head, which runs on the CPU kernels beside a model in one process on the CPU: take a "
-        "small model of the same vocabulary, or none",
-        param="draft_folder",
+        "a draft head runs on the CPU kernels, beside a model in one process on the CPU: draft with a small model of "
+        "the same vocabulary (draft_folder), or without one (speculation 'on')",
+        param=param,
     )
 
 

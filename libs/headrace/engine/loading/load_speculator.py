@@ -6,8 +6,10 @@ from headrace.engine.checkpoints.draft_heads.eagle_config import is_draft_head
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.loading.load_draft_head import load_draft_head
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.loading.load_draft_head import load_eagle_head, load_mtp
 from headrace.engine.loading.load_runner import load_runner
+from headrace.engine.speculation.drafters.draft_model import DraftModel
 from headrace.engine.speculation.drafters.model_drafter import ModelDrafter
 from headrace.engine.speculation.drafters.vocabulary import check_same_vocabulary
 from headrace.engine.speculation.speculator import Speculator
@@ -20,18 +22,28 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec, runner
     for a draft model of another vocabulary, InvalidCheckpoint or Unsupported for one that cannot be loaded."""
     if config.speculation == "off":
         return None
-    if config.draft_folder is None:
-        return Speculator(step_seconds=_measure(runner, config, spec), retraces=spec.snapshot_count is not None)
-    if is_draft_head(config.draft_folder):
-        # Measured before the head follows what the model computes.
-        step_seconds = _measure(runner, config, spec)
-        drafter, memory = load_draft_head(config.draft_folder, read_model_config(folder), config, spec, runner)
-        return Speculator(drafter, memory, step_seconds, retraces=spec.snapshot_count is not None)
-    check_same_vocabulary(folder, config.draft_folder)
-    return _load_with_model(config.draft_folder, config, spec, runner)
+    # Measured before a head follows what the model computes.
+    step_seconds = _measure(runner, config, spec)
+    drafter, memory = _load_drafter(folder, config, spec, runner)
+    return Speculator(drafter, memory, step_seconds, retraces=spec.snapshot_count is not None)
 
 
-def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runner: Runner) -> Speculator:
+def _load_drafter(
+    folder: Path, config: EngineConfig, spec: EngineSpec, runner: Runner
+) -> tuple[DraftModel | None, HeldMemory]:
+    """Loads what drafts beside the grammar and the text, if anything does, with the memory that it holds."""
+    source = config.draft_folder
+    if config.speculation == "mtp":
+        return load_mtp(folder, read_model_config(folder), config, spec, runner)
+    if source is None:
+        return None, HeldMemory()
+    if is_draft_head(source):
+        return load_eagle_head(source, read_model_config(folder), config, spec, runner)
+    check_same_vocabulary(folder, source)
+    return _load_model(source, config, spec)
+
+
+def _load_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> tuple[ModelDrafter, HeldMemory]:
     """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
     accepted tokens are the large model's choice."""
     model_config = read_model_config(folder)
@@ -48,8 +60,7 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runne
         model_config.vocabulary_size,
         _measure(model.runner, config, spec),
     )
-    retraces = spec.snapshot_count is not None
-    return Speculator(drafter, model.memory, _measure(runner, config, spec), retraces=retraces)
+    return drafter, model.memory
 
 
 def _measure(runner: Runner, config: EngineConfig, spec: EngineSpec) -> dict[int, float] | None:

@@ -72,7 +72,8 @@ def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"
 
 
 def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | None:
-    """Tokens that a query sees at most, see `EngineSpec.window`. A draft model reads the same blocks, and may see
+    """Tokens that a query sees at most, see `EngineSpec.window`. What drafts reads the same blocks, and may see
     further."""
     window = model.widest_window
-    return None if window is None or window >= max_len or config.draft_folder is not None else window
+    sees_further = config.draft_folder is not None or config.speculation == "mtp"
+    return None if window is None or window >= max_len or sees_further else window

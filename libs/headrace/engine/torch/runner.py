@@ -79,6 +79,12 @@ class TorchRunner:
         return rows
 
     @torch.inference_mode()
+    def score(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the logits [rows, vocabulary] of normalized hidden states, see HeadedRunner."""
+        logits: NDArray[np.float32] = self._model.score(torch.from_numpy(states)).numpy()
+        return logits
+
+    @torch.inference_mode()
     def launch(self, plan: StepPlan) -> LaunchedStep:
         """Launches a step, see Launcher. The runner must have `chosen`."""
         wanted, arrays = _lay_out(_in_order(plan))

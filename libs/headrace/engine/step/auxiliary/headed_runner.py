@@ -18,3 +18,7 @@ class HeadedRunner(Runner, Protocol):
         """Returns the rows fp32 [tokens, hidden] of the embedding table, unscaled. Raises Unsupported if they are in a
         format that is only read by the kernels."""
         ...
+
+    def score(self, states: Floats) -> Floats:
+        """Returns the logits [rows, vocabulary] of normalized hidden states [rows, hidden]."""
+        ...

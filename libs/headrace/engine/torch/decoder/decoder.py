@@ -134,6 +134,13 @@ class Decoder:
         """Returns the rows [tokens, hidden] of the embedding table, unscaled."""
         return self._embedding(token_ids)
 
+    def score(self, normalized: Tensor) -> Tensor:
+        """Returns logits fp32 [rows, vocabulary] of normalized hidden states [rows, hidden]. The decoder must have a
+        head."""
+        if self._head is None:
+            raise ValueError("this part of the decoder has no head")
+        return self._score(self._head, normalized)
+
     def _embed(self, step: StepTensors) -> Tensor:
         hidden = self._embedding(_token_ids(step))
         if self._embedding_norm is not None:

@@ -56,10 +56,11 @@ class AlwaysHead(FixedDrafter):
         self.head.forget(sequence)
 
 
-def load_with_head(folder: Path, head: Path, **settings: Any) -> tuple[TextEngine, AlwaysHead]:
-    """Loads an engine with a head that always drafts."""
+def load_with_head(folder: Path, head: Path | None = None, **settings: Any) -> tuple[TextEngine, AlwaysHead]:
+    """Loads an engine with a head that always drafts: that in a folder, or else the model's own layer."""
+    source: dict[str, Any] = {"speculation": "mtp"} if head is None else {"speculation": "on", "draft_folder": head}
     usual: dict[str, Any] = {"exact": True, "block_count": 64, "max_step_token_count": 64, "thread_count": 1}
-    engine = load_text_engine(folder, engine_config(**(usual | settings), speculation="on", draft_folder=head))
+    engine = load_text_engine(folder, engine_config(**(usual | source | settings)))
     loaded: Any = engine
     drafter = AlwaysHead(loaded._speculator._model)
     loaded._batcher._drafts.drafter = drafter

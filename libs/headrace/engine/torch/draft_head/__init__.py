@@ -1,0 +1,1 @@
+"""Draft heads on torch."""
