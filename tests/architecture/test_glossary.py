@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.parsed_sources import nodes_of, tree_of
 
 KEYS_OF_OTHERS = re.compile(
-    r"""["'](type_)?vocab_size(_per_layer_input)?["']|["'`]max_model_len["'`]|get_vocab_size|n_vocab"""
+    r"""["'](type_|draft_)?vocab_size(_per_layer_input)?["']|["'`]max_model_len["'`]|get_vocab_size|n_vocab"""
 )
 """Names that files and libraries of others give to what is called otherwise here."""
 UNREAD = ("/v1/", "/engine/vllm/", "/demo_model/", "docs/results/", "docs/glossary.md", "test_glossary.py")

@@ -12,6 +12,7 @@ from headrace.engine.contract.request import Delta, EngineRequest, SamplingParam
 from headrace.engine.cpu import decoder as cpu_decoder
 from headrace.engine.gpu import choose_backend
 from headrace.engine.loading import load_speculator
+from headrace.engine.loading.heads import load_draft_head
 from headrace.engine.speculation.drafters.drafting_cost import DraftingCost
 from headrace.engine.speculation.step_cost import StepCost
 from headrace.engine.torch.backends.torch_backend import torch_backend
@@ -29,7 +30,7 @@ def engine_config(**settings: Any) -> EngineConfig:
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes the kernels away, as where there was no compiler when Headrace was installed."""
     monkeypatch.setattr(packable, "load_kernels", lambda: None)
-    for module in (choose_operators, cpu_decoder):
+    for module in (choose_operators, cpu_decoder, load_draft_head):
         monkeypatch.setattr(module, "choose_instructions", lambda: None)
 
 

@@ -7,9 +7,10 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.loading.load_draft_head import load_eagle_head, load_mtp
+from headrace.engine.loading.heads.load_draft_head import load_eagle_head, load_mtp
 from headrace.engine.loading.load_runner import load_runner
-from headrace.engine.speculation.drafters.draft_model import DraftModel
+from headrace.engine.loading.required_torch import require_torch
+from headrace.engine.speculation.draft_model import DraftModel
 from headrace.engine.speculation.drafters.model_drafter import ModelDrafter
 from headrace.engine.speculation.drafters.vocabulary import check_same_vocabulary
 from headrace.engine.speculation.speculator import Speculator
@@ -34,6 +35,7 @@ def _load_drafter(
     """Loads what drafts beside the grammar and the text, if anything does, with the memory that it holds."""
     source = config.draft_folder
     if config.speculation == "mtp":
+        require_torch("it drafts with its layer for multi-token prediction")
         return load_mtp(folder, read_model_config(folder), config, spec, runner)
     if source is None:
         return None, HeldMemory()

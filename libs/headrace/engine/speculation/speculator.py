@@ -10,7 +10,7 @@ from headrace.engine.speculation.draft_choice import DraftPrices, Offer, choose_
 from headrace.engine.speculation.draft_history import DraftHistory
 from headrace.engine.speculation.draft_ledger import DraftLedger
 from headrace.engine.speculation.draft_length import FIRST_PAUSE, DraftLength
-from headrace.engine.speculation.drafters.draft_model import DraftModel
+from headrace.engine.speculation.draft_model import DraftModel
 from headrace.engine.speculation.model_record import ModelRecord
 from headrace.engine.speculation.step_cost import StepCost
 

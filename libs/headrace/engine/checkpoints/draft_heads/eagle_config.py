@@ -78,7 +78,7 @@ def _read(folder: Path, raw: Mapping[str, Any]) -> EagleConfig:
         raise Unsupported(f"the draft head reads {len(layers)} layers: only {LAYER_COUNT} are supported")
     size = int(raw.get("draft_vocab_size") or layer.vocabulary_size)
     if not 1 <= size <= layer.vocabulary_size:
-        raise InvalidCheckpoint(f"config.json: draft_vocab_size is {size}, and vocab_size {layer.vocabulary_size}")
+        raise InvalidCheckpoint(f"config.json: the draft head has {size} of {layer.vocabulary_size} tokens")
     states_size = int(raw.get("target_hidden_size") or inner.get("target_hidden_size") or layer.hidden_size)
     return EagleConfig(layer, size, states_size, layers, bool(raw.get("norm_before_residual", False)))
 

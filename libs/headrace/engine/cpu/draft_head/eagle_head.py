@@ -20,7 +20,7 @@ from headrace.engine.step.kernel_step import kernel_step
 from headrace.engine.step.step_arrays import StepArrays
 
 NEVER = -1e30
-"""Logit of a token that is not drafted. It is finite: a row of infinities has no likeliest token."""
+"""Logit of a token that is not drafted. It is finite: no token of a row of infinities is the most likely."""
 Embed = Callable[[NDArray[np.int64]], Floats]
 """Returns the embeddings fp32 [tokens, hidden] of int64 [tokens]."""
 
@@ -74,7 +74,7 @@ class EagleHead:
         return self._arena.block_count * self._arena.shape.block_bytes
 
     def combine(self, states: Floats) -> Floats:
-        """Maps hidden states [tokens, 3 x hidden] of the large model to those that the layer reads [tokens, hidden]."""
+        """Maps hidden states [tokens, 3 x hidden] of the large model to the inputs [tokens, hidden] of the layer."""
         return self._product(self._weights.combination, np.ascontiguousarray(states))
 
     def compute(self, arrays: StepArrays, states: Floats) -> Floats:
@@ -90,8 +90,8 @@ class EagleHead:
         return self._product(weights.down, self._gated(gates), hidden)
 
     def logits(self, states: Floats) -> Floats:
-        """Returns logits [rows, vocabulary] of the large model's tokens. Those that the head does not draft have one
-        that no draw chooses, unless a grammar leaves nothing else."""
+        """Returns logits [rows, vocabulary] of the large model's tokens. A token that the head never drafts
+        has one that no draw chooses, unless a grammar leaves nothing else."""
         weights = self._weights
         found = self._product(weights.head, self._normalized(weights.final_norm, states))
         if weights.token_ids is None:

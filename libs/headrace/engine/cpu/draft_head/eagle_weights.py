@@ -108,7 +108,7 @@ class _Reader:
         if _TARGETS not in self._tensors:
             if count < most:
                 raise InvalidCheckpoint(
-                    f"the draft head has {count} of {most} tokens, and no {_TARGETS} that says which"
+                    f"the draft head has {count} of {most} tokens, and no {_TARGETS} that names them"
                 )
             return None
         distances = self._tensors.array(_TARGETS)

@@ -128,7 +128,7 @@ class HeadDrafter:
         self._head.wake()
 
     def _of(self, chunk: Chunk) -> _Progress:
-        """Returns the progress through a sequence. Where states are missing before a chunk, it begins anew."""
+        """Returns the progress through a sequence. Where states are missing before a chunk, it begins again."""
         progress = self._progress.get(chunk.sequence)
         if progress is None or progress.unread.end < chunk.start:
             is_shared = self._filled.shared_count(chunk.sequence) >= chunk.start

@@ -19,8 +19,8 @@ class UnreadStates:
         return self.start + sum(map(len, self._parts))
 
     def put(self, position: int, states: Floats) -> None:
-        """Adds states from a position on, in place of those that were there: draft tokens that were wrong have been
-        computed again. States before the first position are dropped."""
+        """Adds states from a position on, in place of older ones: draft tokens that were wrong have been computed
+        again. States before the first position are dropped."""
         kept = self._joined()[: max(0, position - self.start)]
         skipped = max(0, self.start - position)
         self._parts = [part for part in (kept, states[skipped:].copy()) if len(part)]

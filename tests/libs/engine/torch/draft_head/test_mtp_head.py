@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 from tests.libs.engine.engine_running import engine_config, request, run
-from tests.libs.engine.speculation.heads.always_head import load_with_head
-from tests.libs.engine.speculation.heads.mtp_reference import LAYER_COUNT, make_mtp_model
+from tests.libs.engine.speculation.drafters.always_head import load_with_head
 from tests.libs.engine.tiny_models import make_prompts
+from tests.libs.engine.torch.draft_head.mtp_reference import LAYER_COUNT, make_mtp_model
 
 from headrace.engine.loading.load_text_engine import load_text_engine
 

@@ -15,7 +15,6 @@ from headrace.engine.cpu.draft_head.eagle_head import EagleHead
 from headrace.engine.cpu.draft_head.eagle_weights import read_eagle_weights
 from headrace.engine.kernels.choice.candidates import choose_instructions
 from headrace.engine.kernels.choice.shared_context import shared_context
-from headrace.engine.loading.required_torch import require_torch
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.speculation.drafters.draft_head import DraftHead
 from headrace.engine.speculation.drafters.head_drafter import HeadDrafter
@@ -57,7 +56,6 @@ def load_mtp(
     headed = _headed(runner, config, spec.device, "speculation")
     if is_gguf(folder):
         raise Unsupported("speculation 'mtp' is not supported for GGUF files: take the safetensors, or choose 'on'")
-    require_torch("it drafts with its layer for multi-token prediction")
     # Imports torch, which the fused kernels can do without.
     from headrace.engine.torch.draft_head.mtp_head import load_mtp_head
 

@@ -26,7 +26,7 @@ class DraftModel(Protocol):
         ...
 
     def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
-        """Makes at most `limits` draft tokens for each sequence. Those that it is not ready for are left out."""
+        """Makes at most `limits` draft tokens for each sequence. Sequences that it has not read are left out."""
         ...
 
     def forget(self, sequence: Sequence) -> None:
