@@ -78,8 +78,8 @@ def _grown(weights: dict[str, Tensor], config: dict[str, int], shape: GrownShape
     random = torch.Generator().manual_seed(1)
     hidden, norm = shape.hidden_size, math.sqrt(config["hidden_size"] / shape.hidden_size)
     found = {
-        "model.embed_tokens.weight": _padded(weights["model.embed_tokens.weight"], config["vocab_size"], hidden),
-        "model.norm.weight": _padded(norm * weights["model.norm.weight"][None], 1, hidden)[0],
+        "model.embed_tokens.weight": padded(weights["model.embed_tokens.weight"], config["vocab_size"], hidden),
+        "model.norm.weight": padded(norm * weights["model.norm.weight"][None], 1, hidden)[0],
     }
     for layer in range(shape.layer_count):
         name = f"model.layers.{layer}."
@@ -97,22 +97,22 @@ def _grown_layer(old: dict[str, Tensor], config: dict[str, int], shape: GrownSha
     queries, keys = shape.head_count * shape.head_size, shape.kv_head_count * shape.head_size
     found = {
         # Scores are divided by the root of the head size.
-        "self_attn.q_proj.weight": _padded(
-            math.sqrt(stretch) * _stretched(old["self_attn.q_proj.weight"], config["head_dim"], stretch),
+        "self_attn.q_proj.weight": padded(
+            math.sqrt(stretch) * stretched(old["self_attn.q_proj.weight"], config["head_dim"], stretch),
             queries,
             hidden,
         ),
-        "self_attn.o_proj.weight": _padded(
-            _stretched(old["self_attn.o_proj.weight"].T, config["head_dim"], stretch).T, hidden, queries
+        "self_attn.o_proj.weight": padded(
+            stretched(old["self_attn.o_proj.weight"].T, config["head_dim"], stretch).T, hidden, queries
         ),
-        "mlp.gate_proj.weight": _padded(old["mlp.gate_proj.weight"], inner, hidden),
-        "mlp.up_proj.weight": _padded(old["mlp.up_proj.weight"], inner, hidden),
-        "mlp.down_proj.weight": _padded(old["mlp.down_proj.weight"], hidden, inner),
+        "mlp.gate_proj.weight": padded(old["mlp.gate_proj.weight"], inner, hidden),
+        "mlp.up_proj.weight": padded(old["mlp.up_proj.weight"], inner, hidden),
+        "mlp.down_proj.weight": padded(old["mlp.down_proj.weight"], hidden, inner),
     }
     for key in ("self_attn.k_proj.weight", "self_attn.v_proj.weight"):
-        found[key] = _padded(_stretched(old[key], config["head_dim"], stretch), keys, hidden)
+        found[key] = padded(stretched(old[key], config["head_dim"], stretch), keys, hidden)
     for key in ("input_layernorm.weight", "post_attention_layernorm.weight"):
-        found[key] = _padded(norm * old[key][None], 1, hidden)[0]
+        found[key] = padded(norm * old[key][None], 1, hidden)[0]
     return found
 
 
@@ -136,14 +136,14 @@ def _idle_layer(shape: GrownShape, random: torch.Generator) -> dict[str, Tensor]
     }
 
 
-def _padded(weight: Tensor, rows: int, columns: int) -> Tensor:
+def padded(weight: Tensor, rows: int, columns: int) -> Tensor:
     """Adds rows and columns of zeros at the end."""
     found = torch.zeros(rows, columns)
     found[: weight.shape[0], : weight.shape[1]] = weight.float()
     return found
 
 
-def _stretched(weight: Tensor, head_size: int, stretch: int) -> Tensor:
+def stretched(weight: Tensor, head_size: int, stretch: int) -> Tensor:
     """Spreads the elements of each head [heads x size, columns], so that each keeps its rotary frequency.
 
     Element i of either half turns by base^(-2i / size): in a head `stretch` times as large, element `stretch` x i does.

@@ -1,10 +1,11 @@
-"""Gain of speculation: a model without it, with what grammar and text give away, and with its draft model.
+"""Gain of speculation: a model without it, with what grammar and text give away, with its draft model, and with its
+draft head.
 
     python -m tests.benchmarks.speculation [--rounds 9]
     python -m tests.benchmarks.speculation --shape 300m --threads 1 --clock processor --texts free --batch 1 --rounds 5
 
 The bundled model, or one that says the same at the cost of a larger one (`grown_model`), in int4, with a draft model of
-about a tenth.
+about a tenth and a draft head of one layer.
 
 `free`: answers to questions. `copy`: the same answer given again. `structured`: the answer in a JSON schema. `sampled`:
 drawn at temperature 1, long after the answer is over. `repeats`: drawn from six tokens alone, so that any three of them
@@ -25,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from tests.benchmarks.grown_head import grow_head
 from tests.benchmarks.grown_model import SHAPES, grow
 
 from headrace.cli.output import console, print_json
-from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.demo_model import CHECKPOINT, DRAFT, DRAFT_HEAD
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.engine.contract.engine_config import EngineConfig
@@ -163,17 +165,19 @@ def measure(
 def load(folder: Path, arguments: argparse.Namespace) -> dict[str, TextEngine]:
     """Loads one engine for each mode. All map the same weights."""
     settings: dict[str, Any] = {"block_count": 512, "prefix_cache": False, "thread_count": arguments.threads}
-    target, draft = CHECKPOINT, DRAFT
+    target, draft, head = CHECKPOINT, DRAFT, DRAFT_HEAD
     if arguments.shape != BUNDLED:
-        target, draft = folder / "target", folder / "draft"
+        target, draft, head = folder / "target", folder / "draft", folder / "head"
         for source, grown, shape in zip((CHECKPOINT, DRAFT), (target, draft), SHAPES[arguments.shape], strict=True):
             grow(source, grown, shape)
+        grow_head(DRAFT_HEAD, head, SHAPES[arguments.shape][0])
         settings |= {"precision": "int4", "packed_folder": folder / "packed"}
     modes: dict[str, dict[str, Any]] = {
         "off": {"speculation": "off"},
         "control": {"speculation": "off"},
         "lookup": {"speculation": "on"},
         "draft": {"speculation": "on", "draft_folder": draft},
+        "head": {"speculation": "on", "draft_folder": head},
     }
     return {mode: load_text_engine(target, EngineConfig.of(**settings, **each)) for mode, each in modes.items()}
 

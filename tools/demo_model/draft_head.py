@@ -8,7 +8,7 @@ from torch.nn import functional as F
 HEAD = Shape(hidden=256, layers=1, intermediate=448, heads=8, kv_heads=4)
 LAYERS = (1, 3, 4)
 """Layers of the main model whose inputs the head reads."""
-DRAFT_VOCABULARY = 768
+DRAFT_VOCABULARY = 1536
 
 
 class DraftAttention(nn.Module):

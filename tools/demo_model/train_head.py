@@ -22,7 +22,7 @@ from headrace.demo_model import CHECKPOINT
 from headrace.demo_model import DRAFT_HEAD as OUT
 
 STREAM, COUNTED_STREAM = 5, 6
-STEPS, PEAK, ROWS, ROW = 1500, 2e-3, 8, 256
+STEPS, PEAK, ROWS, ROW = 900, 2e-3, 8, 256
 DEPTH = 4
 """Draft tokens that are unrolled."""
 DECAY = 0.8

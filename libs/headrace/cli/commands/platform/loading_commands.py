@@ -40,7 +40,7 @@ def load(
     model
         A folder, a GGUF file, a hub id or a name of the catalogue; NAME=SOURCE names it.
     draft
-        A small model of the same family that drafts for it.
+        A small model of the same family that drafts for it, or a draft head.
     chat_template
         A file with a Jinja template that replaces the model's.
     adapter_of

@@ -29,8 +29,8 @@ class ModelParts:
     """Drafts and adapters: parts that belong to one model."""
 
     draft: Annotated[tuple[str, ...], Parameter(negative="")] = ()
-    """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text
-    stays the same, bit for bit."""
+    """A small model of the same family that drafts for a model, or an EAGLE-3 head that was trained for it:
+    NAME=SOURCE, or SOURCE if there is one model. The text stays the same, bit for bit."""
     lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A LoRA adapter as PEFT saves it, served as a separate model: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""

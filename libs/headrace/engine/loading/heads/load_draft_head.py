@@ -11,6 +11,7 @@ from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu.decoder import LANES
 from headrace.engine.cpu.draft_head.eagle_head import EagleHead
 from headrace.engine.cpu.draft_head.eagle_weights import read_eagle_weights
 from headrace.engine.kernels.choice.candidates import choose_instructions
@@ -96,6 +97,9 @@ def _check_fit(head: EagleConfig, model: DecoderConfig) -> tuple[int, ...]:
     for name, (found, expected) in facts.items():
         if found != expected:
             raise InvalidCheckpoint(f"the draft head is for a model of {name} {found}, and this one has {expected}")
+    uneven = {"hidden size": head.layer.hidden_size % LANES, "head size": head.layer.head_size % LANES}
+    if named := next((name for name, rest in uneven.items() if rest), None):
+        raise Unsupported(f"the {named} of the draft head is not a multiple of {LANES}, as the CPU kernels need")
     if not all(0 <= layer <= model.layer_count for layer in layers):
         raise InvalidCheckpoint(f"the draft head reads the layers {layers}, and the model has {model.layer_count}")
     if model.blocks.streams is not None:

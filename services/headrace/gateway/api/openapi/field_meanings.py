@@ -32,7 +32,7 @@ MEANINGS: Mapping[str, str] = {
     "dimensions": "Number of elements of each embedding, where the model can shorten them.",
     "disable_parallel_tool_use": "Whether at most one tool is called.",
     "documents": "The texts to rank, or to compare.",
-    "draft": "Source of a small model of the same family that drafts for it.",
+    "draft": "Source of a small model of the same family that drafts for it, or of a draft head.",
     "ebnf": "A grammar that the answer follows, in GBNF.",
     "echo": "Whether the prompt is returned before what follows it.",
     "effort": "How much the model reasons.",

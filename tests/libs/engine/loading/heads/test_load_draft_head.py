@@ -65,6 +65,7 @@ CONFIGS: dict[str, tuple[Callable[[Config], None], type[Exception], str]] = {
     "vocabulary": (set_key(LAYER, "vocab_size", value=300), InvalidCheckpoint, "vocab_size 300, and this one has 199"),
     "draft vocabulary": (set_key("draft_vocab_size", value=300), InvalidCheckpoint, "300 of 199 tokens"),
     "width": (set_key("target_hidden_size", value=128), InvalidCheckpoint, "hidden size 128, and this one has 64"),
+    "head size": (set_key(LAYER, "head_dim", value=24), Unsupported, "head size .* multiple of 16"),
     "a word": (set_key("draft_vocab_size", value="many"), InvalidCheckpoint, "malformed"),
     "no layer": (set_key(LAYER, value={}), InvalidCheckpoint, "has no"),
 }

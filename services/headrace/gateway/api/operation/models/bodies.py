@@ -22,7 +22,7 @@ class LoadBody(BaseModel):
     source: Source
     """Folder or GGUF file on the platform's machine, hub id of a pulled model, or name from the catalogue."""
     draft: Annotated[str, Field(max_length=4096)] = ""
-    """Source of a small model of the same family that drafts for it."""
+    """Source of a small model of the same family that drafts for it, or of a draft head."""
     chat_template: Annotated[str, Field(max_length=4096)] = ""
     """File with a Jinja template that replaces the model's, on the platform's machine."""
     adapter_of: Annotated[str, Field(max_length=96)] = ""
