@@ -6,33 +6,34 @@ from headrace.engine.step.auxiliary.auxiliary_states import Floats
 
 
 class UnreadStates:
-    """States of consecutive positions."""
+    """States of consecutive positions, in parts that are joined when they are read."""
 
     def __init__(self, start: int) -> None:
-        self.start = start
-        """Position of the first one."""
+        self.start = self.end = start
+        """Positions of the first one, and one past the last."""
         self._parts: list[Floats] = []
-
-    @property
-    def end(self) -> int:
-        """Position one past the last one."""
-        return self.start + sum(map(len, self._parts))
 
     def put(self, position: int, states: Floats) -> None:
         """Adds states from a position on, in place of older ones: draft tokens that were wrong have been computed
         again. States before the first position are dropped."""
-        kept = self._joined()[: max(0, position - self.start)]
-        skipped = max(0, self.start - position)
-        self._parts = [part for part in (kept, states[skipped:].copy()) if len(part)]
+        self._cut(max(position, self.start))
+        added = states[max(0, self.start - position) :].copy()
+        if len(added):
+            self._parts.append(added)
+            self.end += len(added)
 
     def take(self, end: int) -> Floats:
         """Removes the states of all positions before `end`, and returns them."""
-        joined, count = self._joined(), end - self.start
+        count, joined = end - self.start, np.concatenate(self._parts)
         self._parts = [joined[count:].copy()] if len(joined) > count else []
         self.start = end
         return joined[:count]
 
-    def _joined(self) -> Floats:
-        if len(self._parts) == 1:
-            return self._parts[0]
-        return np.concatenate(self._parts) if self._parts else np.empty((0, 0), np.float32)
+    def _cut(self, end: int) -> None:
+        """Drops the states from a position on."""
+        while self.end > end:
+            last = self._parts.pop()
+            self.end -= len(last)
+            if self.end < end:
+                self._parts.append(last[: end - self.end])
+                self.end = end
