@@ -18,6 +18,7 @@ from headrace.engine.contract.request import SamplingParams
 from headrace.engine.engines.fingerprint import text_fingerprint_of
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.loading.heads.load_draft_head import check_draft_head
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_speculator import load_speculator
 from headrace.engine.loading.model_costs import decoder_cost
@@ -29,6 +30,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     model_config = read_model_config(folder)
     check_states(config, model_config)
+    check_draft_head(config)
     max_len = choose_max_len(config, model_config)
     model = load_runner(folder, model_config, config, max_len)
     spec = EngineSpec(

@@ -5,7 +5,12 @@ from typing import cast
 
 import numpy as np
 
-from headrace.engine.checkpoints.draft_heads.eagle_config import EagleConfig, read_eagle_config, usual_layers
+from headrace.engine.checkpoints.draft_heads.eagle_config import (
+    EagleConfig,
+    is_draft_head,
+    read_eagle_config,
+    usual_layers,
+)
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.contract.engine import EngineSpec
@@ -25,12 +30,28 @@ from headrace.engine.step.runner import Runner
 from headrace.errors.tree import ConfigError, InvalidCheckpoint, Unsupported
 
 
+def check_draft_head(config: EngineConfig) -> None:
+    """Raises ConfigError for a draft head where none can run, before a model is loaded."""
+    drafts_itself = config.speculation == "mtp"
+    folder = None if config.speculation == "off" else config.draft_folder
+    if not drafts_itself and (folder is None or not is_draft_head(folder)):
+        return
+    is_alone = config.tensor_parallel_count * config.pipeline_parallel_count == 1
+    if is_alone and config.device.partition(":")[0] == "cpu" and choose_instructions() is not None:
+        return
+    raise ConfigError(
+        "a draft head runs on the CPU kernels, beside a model in one process on the CPU: draft with a small model of "
+        "the same vocabulary (draft_folder), or without one (speculation 'on')",
+        param="speculation" if drafts_itself else "draft_folder",
+    )
+
+
 def load_eagle_head(
     folder: Path, model: DecoderConfig, config: EngineConfig, spec: EngineSpec, runner: Runner
 ) -> tuple[HeadDrafter, HeldMemory]:
     """Loads the EAGLE-3 head in a folder for the model that `runner` runs. Returns what drafts with it, and the memory
     that it holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    headed = _headed(runner, config, spec.device, "draft_folder")
+    headed = cast("HeadedRunner", runner)
     facts = read_eagle_config(folder)
     layers = _check_fit(facts, model)
     weights = read_eagle_weights(folder, facts, exact=config.exact)
@@ -54,7 +75,7 @@ def load_mtp(
 ) -> tuple[HeadDrafter, HeldMemory]:
     """Loads the layer for multi-token prediction of the model in a folder, which `runner` runs. Returns what drafts
     with it, and the memory that it holds. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    headed = _headed(runner, config, spec.device, "speculation")
+    headed = cast("HeadedRunner", runner)
     if is_gguf(folder):
         raise Unsupported("speculation 'mtp' is not supported for GGUF files: take the safetensors, or choose 'on'")
     # Imports torch, which the fused kernels can do without.
@@ -72,18 +93,6 @@ def _follow(
     drafter = HeadDrafter(head, runner.sampler, spec.block_size)
     runner.keep(AuxiliaryStates(layers, model.hidden_size, drafter.receive))
     return drafter
-
-
-def _headed(runner: Runner, config: EngineConfig, device: str, param: str) -> HeadedRunner:
-    """Returns the runner if it can hand on hidden states. Raises ConfigError."""
-    is_alone = config.tensor_parallel_count * config.pipeline_parallel_count == 1
-    if is_alone and device == "cpu" and choose_instructions() is not None:
-        return cast("HeadedRunner", runner)
-    raise ConfigError(
-        "a draft head runs on the CPU kernels, beside a model in one process on the CPU: draft with a small model of "
-        "the same vocabulary (draft_folder), or without one (speculation 'on')",
-        param=param,
-    )
 
 
 def _check_fit(head: EagleConfig, model: DecoderConfig) -> tuple[int, ...]:

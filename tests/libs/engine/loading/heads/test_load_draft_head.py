@@ -121,6 +121,10 @@ def test_heads_need_the_kernels_and_one_process(
 ) -> None:
     with pytest.raises(ConfigError, match="choose one of them"):
         load(target[0], draft_folder=head, speculation="mtp")
+    with pytest.raises(ConfigError, match="draft with a small model"):
+        load(target[0], draft_folder=head, tensor_parallel_count=2)
+    with pytest.raises(ConfigError, match="draft with a small model"):
+        load(target[0], speculation="mtp", device="cuda")
     without_kernels(monkeypatch)
     with pytest.raises(ConfigError, match="draft with a small model"):
         load(target[0], draft_folder=head)
