@@ -85,7 +85,9 @@ def export(head: DraftHead, tokenizer: Tokenizer, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {_stored_name(name): value.detach().to(torch.bfloat16) for name, value in head.state_dict().items()}
     tensors["d2t"] = head.token_ids - torch.arange(len(head.token_ids))
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    weights = folder / "model.safetensors"
+    save_file(tensors, weights, metadata={"format": "pt"})
+    weights.chmod(0o644)
     layer = model_config(head.shape, tokenizer)
     named = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size")
     also = ("max_position_embeddings", "rms_norm_eps", "rope_parameters", "hidden_act", "model_type")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens, without_step_times
 
-from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.demo_model import CHECKPOINT, DRAFT, DRAFT_HEAD
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.engine.contract.grammar import Grammar, GrammarKind
@@ -45,6 +45,7 @@ MODES: dict[str, dict[str, Any]] = {
     "off": {"speculation": "off"},
     "ngram": {"speculation": "on"},
     "draft": {"speculation": "on", "draft_folder": DRAFT},
+    "head": {"speculation": "on", "draft_folder": DRAFT_HEAD},
 }
 
 
@@ -107,6 +108,7 @@ def test_the_tokens_are_those_without_guesses(name: str, sampling: dict[str, Any
     plain = generate("off", name, **sampling)
     assert generate("ngram", name, **sampling) == plain
     assert generate("draft", name, **sampling) == plain
+    assert generate("head", name, **sampling) == plain
 
 
 def test_copying_takes_fewer_steps() -> None:
@@ -126,14 +128,14 @@ def test_copying_takes_fewer_steps() -> None:
     assert max(steps["ngram"], steps["draft"]) < 0.7 * steps["off"]
 
 
-def test_the_draft_model_takes_fewer_steps_on_new_text() -> None:
+def test_a_draft_model_and_a_draft_head_take_fewer_steps_on_new_text() -> None:
     steps = {}
-    for speculation in ("off", "draft"):
+    for speculation in ("off", "draft", "head"):
         made = engine(speculation)
         run(made, request("r", CHAT, max_tokens=60, temperature=0, ignore_eos=True))
         steps[speculation] = made.stats().step_count
         made.close()
-    assert steps["draft"] < 0.7 * steps["off"]
+    assert max(steps["draft"], steps["head"]) < 0.7 * steps["off"]
 
 
 def test_stop_ids_among_the_guesses_end_the_sequence_there() -> None:
