@@ -49,7 +49,7 @@ help:
 
 .venv/bin/python:
 	@python=$(PYTHON); $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Headrace needs Python 3.11 or newer; $$python is older. Name another with: make PYTHON=python3.12 up"; exit 1; }; \
+		{ echo "Headrace needs Python 3.11 or newer, which $$python is not. Name another with: make PYTHON=python3.12 up"; exit 1; }; \
 		$$python -m venv .venv
 
 .venv/.local: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)

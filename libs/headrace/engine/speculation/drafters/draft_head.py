@@ -16,7 +16,7 @@ class DraftHead(Protocol):
 
     def compute(self, arrays: StepArrays, states: Floats) -> Floats:
         """Returns the hidden states [tokens, hidden] behind each token of a step, of which `states` [tokens, hidden]
-        are those before it. Writes the tokens' keys and values."""
+        are those before it, valid until the next call. Writes the tokens' keys and values."""
         ...
 
     def logits(self, states: Floats) -> Floats:

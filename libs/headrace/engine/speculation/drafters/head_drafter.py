@@ -20,6 +20,7 @@ from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.speculation.drafters.draft_head import DraftHead
 from headrace.engine.speculation.drafters.drafting_cost import DraftingCost
 from headrace.engine.speculation.drafters.filled_blocks import FilledBlocks
+from headrace.engine.speculation.drafters.rest import Rest
 from headrace.engine.speculation.drafters.unread_states import UnreadStates
 from headrace.engine.step.auxiliary.auxiliary_states import Floats
 from headrace.engine.step.sampler import Sampler
@@ -62,6 +63,7 @@ class HeadDrafter:
         self._progress: dict[Sequence, _Progress] = {}
         self._filled = FilledBlocks(block_size)
         self._cost = DraftingCost()
+        self._rest = Rest()
 
     def step_seconds(self, row_count: int) -> float:
         return self._cost.step_seconds(row_count)
@@ -76,12 +78,15 @@ class HeadDrafter:
     def room(self, sequence: Sequence) -> int:
         """Counts the draft tokens that fit the head's context."""
         progress = self._progress.get(sequence)
-        if progress is None or progress.unread.end < sequence.context_count - 1:
+        if progress is None or not progress.unread.start < sequence.context_count - 1 <= progress.unread.end:
             return 0
         return max(0, self._head.max_len - (sequence.context_count - progress.first_block * self._block_size))
 
     def receive(self, chunks: Items[Chunk], states: Floats) -> None:
         """Takes the states [tokens, layers x hidden] of a step's tokens, before its outcome is known."""
+        if not self._rest.begin_step():
+            self._progress.clear()
+            return
         first, crowded = 0, []
         for chunk in chunks:
             unread = self._of(chunk).unread
@@ -100,6 +105,7 @@ class HeadDrafter:
         drafts: Drafts = dict.fromkeys(ready, ())
         if not ready:
             return drafts
+        self._rest.note_drafts()
         texts = {sequence: sequence for sequence in ready}
         row_counts, times = [self._unread_count(ready)], [time.perf_counter()]
         states = self._read(ready)

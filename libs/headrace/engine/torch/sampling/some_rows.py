@@ -23,5 +23,5 @@ def places_on(tensor: Tensor, places: list[int]) -> Tensor:
 
 
 def numbers_like(tensor: Tensor, values: list[float]) -> Tensor:
-    """Returns numbers in the type and on the device of a tensor of fp32 or fp64: [values]."""
+    """Returns a tensor [values] of these numbers, with the dtype (fp32 or fp64) and the device of another."""
     return to_device(np.array(values, np.float64 if tensor.dtype == torch.float64 else np.float32), tensor.device)

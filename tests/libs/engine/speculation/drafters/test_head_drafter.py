@@ -1,5 +1,6 @@
 """A head follows a text through all that can happen to it: what it drafts is what it would draft for the text alone."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.libs.engine.cpu.draft_head.headed_models import (
 from tests.libs.engine.engine_running import request, run
 from tests.libs.engine.speculation.drafters.always_head import load_with_head
 from transformers import PreTrainedModel
+
+from headrace.engine.speculation.drafters import rest
 
 
 @pytest.fixture(scope="module")
@@ -120,4 +123,25 @@ def test_a_head_sleeps_and_wakes_with_its_model(target: tuple[Path, PreTrainedMo
     engine.wake()
     drafter.seen.clear()
     assert run(engine, wanted) == expected
+    check_drafts(drafter, model, reference)
+
+
+def test_a_head_rests_while_draft_tokens_cannot_pay(
+    target: tuple[Path, PreTrainedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, model = target
+    reference = make_head(tmp_path, embedding_of(model))
+    engine, drafter = load_with_head(folder, tmp_path)
+    monkeypatch.setattr(rest, "AWAKE_STEPS", 20)
+    monkeypatch.setattr(rest, "FIRST_REST", 4)
+    monkeypatch.setattr(rest, "LONGEST_REST", 4)
+    drafter.head._rest = rest.Rest()
+    (wanted,) = requests = greedy(PROMPTS[0], max_tokens=80)
+    expected = outputs_without(folder, *requests)
+    turn = itertools.count()
+    monkeypatch.setattr(drafter, "may_pay", lambda *_: not 5 < next(turn) < 30)
+    assert run(engine, wanted) == expected
+    firsts = {seen.first for seen in drafter.seen}
+    assert min(firsts) == 0
+    assert len(firsts) == 2
     check_drafts(drafter, model, reference)
