@@ -2,7 +2,7 @@
 
 AWAKE_STEPS = 256
 """Steps without draft tokens after which a head rests."""
-FIRST_REST, LONGEST_REST = 64, 1024
+FIRST_REST, MAX_REST = 64, 1024
 """Steps of the first rest and of the longest: each lasts twice as long as the one before."""
 
 
@@ -26,7 +26,7 @@ class Rest:
         if self._idle_count <= AWAKE_STEPS:
             return True
         self._idle_count, self._left_count = 0, self._next_count - 1
-        self._next_count = min(2 * self._next_count, LONGEST_REST)
+        self._next_count = min(2 * self._next_count, MAX_REST)
         return False
 
     def note_drafts(self) -> None:

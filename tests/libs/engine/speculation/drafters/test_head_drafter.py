@@ -134,7 +134,7 @@ def test_a_head_rests_while_draft_tokens_cannot_pay(
     engine, drafter = load_with_head(folder, tmp_path)
     monkeypatch.setattr(rest, "AWAKE_STEPS", 20)
     monkeypatch.setattr(rest, "FIRST_REST", 4)
-    monkeypatch.setattr(rest, "LONGEST_REST", 4)
+    monkeypatch.setattr(rest, "MAX_REST", 4)
     drafter.head._rest = rest.Rest()
     (wanted,) = requests = greedy(PROMPTS[0], max_tokens=80)
     expected = outputs_without(folder, *requests)

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from headrace.engine.speculation.drafters.rest import AWAKE_STEPS, FIRST_REST, LONGEST_REST, Rest
+from headrace.engine.speculation.drafters.rest import AWAKE_STEPS, FIRST_REST, MAX_REST, Rest
 
 
 def runs(rest: Rest, count: int) -> list[tuple[bool, int]]:
@@ -11,7 +11,7 @@ def runs(rest: Rest, count: int) -> list[tuple[bool, int]]:
 
 def test_rests_become_longer_until_it_drafts() -> None:
     rest = Rest()
-    found = runs(rest, 6 * AWAKE_STEPS + 15 * FIRST_REST + 2 * LONGEST_REST)
+    found = runs(rest, 6 * AWAKE_STEPS + 15 * FIRST_REST + 2 * MAX_REST)
     awake = [count for follows, count in found if follows]
     resting = [count for follows, count in found if not follows]
     assert awake == [AWAKE_STEPS] * 6
