@@ -56,6 +56,7 @@ def load_eagle_head(
     layers = _check_fit(facts, model)
     weights = read_eagle_weights(folder, facts, exact=config.exact)
     if weights.embedding is None:
+        # A table that cannot be read is refused now, and not in the first step.
         headed.embed(np.zeros(1, np.int64))
     head = EagleHead(
         facts,

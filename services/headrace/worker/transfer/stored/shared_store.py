@@ -1,6 +1,6 @@
 """The store of KV blocks that workers share: one or more caches, of which each layout has its own."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 
@@ -28,9 +28,13 @@ class SharedStore:
         self.threads = ThreadPoolExecutor(1, "stored-blocks")
         """Thread that makes and checks records."""
 
+    def links(self) -> Iterator[StoreLink]:
+        """Yields the links that may be called now, best first, each once. None: no cache answered of late."""
+        return (link for link in self._links if link.breaker.allows())
+
     def link(self) -> StoreLink | None:
-        """Returns the link to call now. None: no cache answered of late."""
-        return next((link for link in self._links if link.breaker.allows()), None)
+        """Returns the best link that may be called now. None: no cache answered of late."""
+        return next(self.links(), None)
 
     def records(self, blocks: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Makes the records of blocks. From any thread."""

@@ -44,11 +44,10 @@ class StoreWriter:
 
     async def _ask(self, call: Callable[[StoreLink], Awaitable[_Answer]]) -> _Answer | None:
         """Calls the best cache, and the next one if it fails. None: no cache answers."""
-        while (link := self._store.link()) is not None:
+        for link in self._store.links():
             try:
                 return await call(link)
             except HeadraceError as error:
-                # The link is left alone from now on, so that every cache is tried once at most.
                 _log.warning("A cache did not answer a worker's KV blocks", extra={"reason": str(error)})
         return None
 
