@@ -215,8 +215,8 @@ class Refusing:
 
 def whole(servicer: Refusing) -> Any:
     """The servicer, with the calls that it does not have."""
-    names = ("Chat", "Embed", "ListModels", "StreamChat", "StreamGenerate")
-    return type("Whole", (), {"Generate": staticmethod(servicer.Generate)} | dict.fromkeys(names))()
+    names = pb.DESCRIPTOR.services_by_name["InferenceService"].methods_by_name
+    return type("Whole", (), dict.fromkeys(names) | {"Generate": staticmethod(servicer.Generate)})()
 
 
 def over_grpc(
