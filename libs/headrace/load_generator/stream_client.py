@@ -87,7 +87,8 @@ async def _run(url: str, body: dict[str, Any], record: StreamRecord, key: str) -
             raise Unavailable("the answer is not a stream")
         await _read_events(reader, record)
     finally:
-        writer.close()
+        # The answer is over. An orderly end of TLS waits for the server, and the loop may end before.
+        writer.transport.abort()
 
 
 async def _size_line(reader: asyncio.StreamReader) -> bytes:
